@@ -1,0 +1,37 @@
+# trine_library(NAME [TORCH] SOURCES file... LINKS target...)      a folder of src/ as the library trine_NAME
+# trine_test(NAME [TORCH] SOURCES file... LINKS target...)         a folder of tests/ as the test binary NAME_tests
+#
+# TORCH: the sources include torch headers, and share one precompiled header with all others that do.
+
+add_library(trine_pch OBJECT ${CMAKE_SOURCE_DIR}/cmake/pch.cpp)
+target_link_libraries(trine_pch PUBLIC libtorch fmt::fmt)
+target_precompile_headers(trine_pch PUBLIC <torch/torch.h> <torch/library.h> <fmt/format.h> <string> <vector> <map> <memory>)
+
+function(trine_library name)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LINKS" ${ARGN})
+  add_library(trine_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(trine_${name} PUBLIC ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(trine_${name} PUBLIC ${ARG_LINKS} fmt::fmt Threads::Threads)
+  if(ARG_TORCH)
+    target_link_libraries(trine_${name} PUBLIC libtorch)
+    target_precompile_headers(trine_${name} REUSE_FROM trine_pch)
+  endif()
+endfunction()
+
+function(trine_executable_paths target)
+  set_target_properties(${target} PROPERTIES BUILD_RPATH ${TRINE_LIBTORCH_DIR})
+endfunction()
+
+function(trine_test name)
+  cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LINKS" ${ARGN})
+  add_executable(${name}_tests ${ARG_SOURCES})
+  target_include_directories(${name}_tests PRIVATE ${CMAKE_SOURCE_DIR})
+  target_link_libraries(${name}_tests PRIVATE ${ARG_LINKS} GTest::gtest GTest::gmock GTest::gtest_main)
+  target_compile_definitions(${name}_tests PRIVATE TRINE_SOURCE_DIR="${CMAKE_SOURCE_DIR}" TRINE_BINARY_DIR="${CMAKE_BINARY_DIR}")
+  if(ARG_TORCH)
+    target_link_libraries(${name}_tests PRIVATE libtorch)
+    target_precompile_headers(${name}_tests REUSE_FROM trine_pch)
+  endif()
+  trine_executable_paths(${name}_tests)
+  add_test(NAME ${name} COMMAND ${name}_tests WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
+endfunction()

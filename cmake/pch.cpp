@@ -1,0 +1,1 @@
+// The object that owns the precompiled header; see TrineTargets.cmake.
