@@ -1,0 +1,77 @@
+// The sizes and constants that define a model, under config.json's names, and where each of them came from.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "model/spec.h"
+
+namespace trine {
+
+// Rotary embedding: plain, or YaRN as Transformers computes it.
+struct RopeArgs {
+  double theta = 10000;
+  std::string type = "default";  // default | yarn | linear | llama3
+  double factor = 1;
+  int64_t original_max_position_embeddings = 0;
+  double beta_fast = 32, beta_slow = 1;
+  std::optional<double> attention_factor, mscale, mscale_all_dim;
+  bool truncate = true;
+  double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+};
+
+struct ModelArgs {
+  std::string model_type = "qwen3";  // qwen3 | llama
+  int64_t vocab_size = 0, hidden_size = 0, intermediate_size = 0, num_hidden_layers = 0;
+  int64_t num_attention_heads = 0, num_key_value_heads = 0, head_dim = 0;
+  int64_t max_position_embeddings = 0;
+  double rms_norm_eps = 1e-6;
+  bool tie_word_embeddings = false;
+  bool qk_norm = true;  // RMSNorm on each head of q and k: Qwen3 yes, Llama no
+  double initializer_range = 0.02;
+  bool depth_scaled_init = false;
+  RopeArgs rope;
+  std::vector<int64_t> eos_token_ids;
+  std::optional<int64_t> bos_token_id;
+  std::string torch_dtype;  // the dtype config.json names; empty if none
+};
+
+// Inverse frequencies (head_dim/2 values, fp32 as Transformers has them) and the factor on cos and sin.
+struct RopeFrequencies {
+  std::vector<float> inv_freq;
+  double attention_scaling = 1;
+};
+RopeFrequencies rope_frequencies(const RopeArgs& rope, int64_t head_dim, int64_t max_position_embeddings);
+
+// Parses a Hugging Face config.json of a supported type. Throws UserError naming file and key (cases A1-A12).
+ModelArgs read_config_json(const std::filesystem::path& file);
+
+// The JSON text of a config.json for these arguments, based on `source` (its other keys are kept) when that file exists.
+std::string write_config_json(const ModelArgs& args, const std::filesystem::path& source, const std::string& torch_dtype);
+
+// Explicit model.* options over config.json over flavor. `weights_loaded`: a difference from config.json is then an error that names
+// both values. Warns when the recipe's or the flavor's name says another size than the arguments have.
+ModelArgs resolve_model_args(const Config& config, bool weights_loaded);
+
+// One row per published dense Qwen3 (0.6B to 32B) and the small ones for tests; throws for an unknown name, with the nearest one.
+ModelArgs flavor_args(const std::string& flavor);
+std::vector<std::string> flavor_names();
+
+// The spec tree of a causal language model.
+ModuleSpec build_spec(const ModelArgs& args);
+
+// Parameter counts and FLOPs by DESIGN's convention (docs/model.md): matrices only, head once, look-up 0, norms 0.
+struct ModelCounts {
+  int64_t parameters = 0;         // every stored value, a tied head once
+  int64_t active_matrices = 0;    // N_active
+  double flops_per_token(int64_t seq_len) const;         // forward and backward, not halved for causality
+  double flops_per_token_causal(int64_t seq_len) const;  // attention halved
+  int64_t num_layers = 0, num_heads = 0, head_dim = 0;
+};
+ModelCounts count(const ModelArgs& args);
+
+}  // namespace trine

@@ -1,0 +1,60 @@
+// A model as a tree of module specs, before any tensor exists.
+//
+// Everything that must agree about a model reads this tree: parameter counts, FLOPs, memory plans, checkpoint names, initial values,
+// what a run prints at its start, and (by name pattern) which implementation a node gets. Names are those of published Hugging Face
+// files. Building the tree (segments.h) gives modules.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace trine {
+
+// How a parameter's initial value is drawn (init.h).
+struct InitSpec {
+  enum class Kind { kNormal, kOnes };
+  Kind kind = Kind::kNormal;
+  double std = 0.02;
+};
+
+struct ParameterSpec {
+  std::string name;  // local to its node: "weight"
+  std::vector<int64_t> shape;
+  InitSpec init;
+
+  int64_t numel() const;
+};
+
+using OptionValue = std::variant<bool, int64_t, double, std::string>;
+
+enum class ModuleKind { kCausalLm, kEmbedding, kDecoderLayer, kAttention, kMlp, kLinear, kRmsNorm, kRotary, kLmHead };
+const char* kind_name(ModuleKind kind);
+
+struct ModuleSpec {
+  std::string fqn;  // "model.layers.0.self_attn.q_proj"; the root's is empty
+  ModuleKind kind = ModuleKind::kCausalLm;
+  std::map<std::string, OptionValue> options;  // typed settings of the node, such as eps or num_heads
+  std::vector<ParameterSpec> parameters;
+  std::vector<ModuleSpec> children;
+
+  const ModuleSpec& child(const std::string& local_name) const;  // by the last part(s) of the name; throws if absent
+  int64_t int_option(const std::string& name) const;
+  double double_option(const std::string& name) const;
+  bool bool_option(const std::string& name) const;
+};
+
+// Visits the node and everything below it, parents first, children in order.
+void visit(const ModuleSpec& root, const std::function<void(const ModuleSpec&)>& action);
+
+// A parameter with its full name, in tree order. A tied head has no parameter of its own: the embedding's is listed once.
+struct NamedParameter {
+  std::string name;  // "model.layers.0.self_attn.q_proj.weight"
+  const ParameterSpec* spec;
+};
+std::vector<NamedParameter> named_parameters(const ModuleSpec& root);
+
+}  // namespace trine
