@@ -15,7 +15,14 @@ file(STRINGS "${TORCH_DIR}/version.py" version_line REGEX "^__version__")
 string(REGEX REPLACE ".*'(.*)'.*" "\\1" TRINE_TORCH_VERSION "${version_line}")
 message(STATUS "libtorch ${TRINE_TORCH_VERSION}")
 
+# The wheel's include folder carries headers of another fmt (12), whose code is in no library; the one that we link comes first.
+get_target_property(fmt_include fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+set(fmt_first ${CMAKE_BINARY_DIR}/fmt_first)
+file(MAKE_DIRECTORY ${fmt_first})
+file(CREATE_LINK ${fmt_include}/fmt ${fmt_first}/fmt SYMBOLIC)
+
 add_library(libtorch INTERFACE IMPORTED GLOBAL)
+target_include_directories(libtorch SYSTEM INTERFACE ${fmt_first})
 target_include_directories(libtorch SYSTEM INTERFACE ${TORCH_DIR}/include ${TORCH_DIR}/include/torch/csrc/api/include)
 target_compile_definitions(libtorch INTERFACE _GLIBCXX_USE_CXX11_ABI=1)
 target_link_libraries(libtorch INTERFACE ${TORCH_DIR}/lib/libtorch_cpu.so ${TORCH_DIR}/lib/libc10.so)

@@ -35,3 +35,18 @@ function(trine_test name)
   trine_executable_paths(${name}_tests)
   add_test(NAME ${name} COMMAND ${name}_tests WORKING_DIRECTORY ${CMAKE_SOURCE_DIR})
 endfunction()
+
+# Installs a program so that it finds libtorch by itself. A CPU libtorch is copied to lib/trine, since it is a few hundred megabytes; a
+# CUDA build refers to the wheel where it lies.
+function(trine_install_program target)
+  if(EXISTS ${TRINE_LIBTORCH_DIR}/libtorch_cuda.so)
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH ${TRINE_LIBTORCH_DIR})
+  else()
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/trine")
+    install(CODE "
+      file(GET_RUNTIME_DEPENDENCIES EXECUTABLES \"$<TARGET_FILE:${target}>\" RESOLVED_DEPENDENCIES_VAR needed
+           PRE_EXCLUDE_REGEXES \"^ld-linux\" POST_INCLUDE_REGEXES \"^${TORCH_DIR}\" \"/torch\\\\.libs/\" POST_EXCLUDE_REGEXES \".*\")
+      file(INSTALL \${needed} DESTINATION \"\${CMAKE_INSTALL_PREFIX}/lib/trine\" FOLLOW_SYMLINK_CHAIN)")
+  endif()
+  install(TARGETS ${target} RUNTIME DESTINATION bin)
+endfunction()

@@ -1,0 +1,10 @@
+// The commands of `trine`, each defined in command_NAME.cpp. main.cpp's table gives their order.
+#pragma once
+
+#include "cli/command.h"
+
+namespace trine {
+
+extern const Command kDoctorCommand;
+
+}  // namespace trine
