@@ -45,7 +45,10 @@ struct RopeFrequencies {
   std::vector<float> inv_freq;
   double attention_scaling = 1;
 };
-RopeFrequencies rope_frequencies(const RopeArgs& rope, int64_t head_dim, int64_t max_position_embeddings);
+RopeFrequencies rope_frequencies(const RopeArgs& rope, int64_t head_dim);
+
+// The same for a rotary node of the spec tree, from the options it has now (an override may have changed them).
+RopeFrequencies rope_frequencies(const ModuleSpec& rotary);
 
 // Parses a Hugging Face config.json of a supported type. Throws UserError naming file and key (cases A1-A12).
 ModelArgs read_config_json(const std::filesystem::path& file);
@@ -68,10 +71,16 @@ ModuleSpec build_spec(const ModelArgs& args);
 struct ModelCounts {
   int64_t parameters = 0;         // every stored value, a tied head once
   int64_t active_matrices = 0;    // N_active
-  double flops_per_token(int64_t seq_len) const;         // forward and backward, not halved for causality
-  double flops_per_token_causal(int64_t seq_len) const;  // attention halved
+  double flops_per_token(int64_t seq_len) const;         // forward and backward, attention not halved for causality
+  double flops_per_token_causal(int64_t seq_len) const;  // the same with attention halved
   int64_t num_layers = 0, num_heads = 0, head_dim = 0;
 };
 ModelCounts count(const ModelArgs& args);
+
+// The loss to expect of random weights: ln V + hidden·std²/2 (derivation in counts.cpp).
+double random_loss(const ModelArgs& args);
+
+// The lines a run prints at its start about the model: sizes, parameters total and active, tied or not, rotary embedding.
+std::string describe_model(const ModelArgs& args);
 
 }  // namespace trine

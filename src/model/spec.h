@@ -31,7 +31,8 @@ struct ParameterSpec {
 
 using OptionValue = std::variant<bool, int64_t, double, std::string>;
 
-enum class ModuleKind { kCausalLm, kEmbedding, kDecoderLayer, kAttention, kMlp, kLinear, kRmsNorm, kRotary, kLmHead };
+// kDecoder is the stack that files call "model": embedding, layers, final norm.
+enum class ModuleKind { kCausalLm, kDecoder, kEmbedding, kDecoderLayer, kAttention, kMlp, kLinear, kRmsNorm, kRotary, kLmHead };
 const char* kind_name(ModuleKind kind);
 
 struct ModuleSpec {
@@ -41,10 +42,12 @@ struct ModuleSpec {
   std::vector<ParameterSpec> parameters;
   std::vector<ModuleSpec> children;
 
-  const ModuleSpec& child(const std::string& local_name) const;  // by the last part(s) of the name; throws if absent
+  // The node named `local_name` below this one: "model.layers.0" of the root, "q_proj" of an attention node; throws if absent.
+  const ModuleSpec& child(const std::string& local_name) const;
   int64_t int_option(const std::string& name) const;
   double double_option(const std::string& name) const;
   bool bool_option(const std::string& name) const;
+  const std::string& string_option(const std::string& name) const;
 };
 
 // Visits the node and everything below it, parents first, children in order.
