@@ -63,8 +63,8 @@ MappedFile::~MappedFile() {
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
-FileWriter::FileWriter(const fs::path& file) : path_(file) {
-  fd_ = ::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+FileWriter::FileWriter(const fs::path& file, Mode mode) : path_(file) {
+  fd_ = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | (mode == Mode::kReplace ? O_TRUNC : O_APPEND), 0644);
   if (fd_ < 0) throw UserError("cannot create {}: {}", file.string(), reason());
 }
 

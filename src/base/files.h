@@ -35,14 +35,15 @@ class MappedFile {
 // A file being written in order. Every write is checked; a full disk becomes RunStopped with path and sizes.
 class FileWriter {
  public:
-  explicit FileWriter(const std::filesystem::path& file);  // creates or truncates; throws UserError
+  enum class Mode { kReplace, kAppend };
+  explicit FileWriter(const std::filesystem::path& file, Mode mode = Mode::kReplace);  // created if missing; throws UserError
   FileWriter(const FileWriter&) = delete;
   ~FileWriter();
 
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
   void sync_and_close();  // fsync; the file is complete only after this
-  uint64_t size() const { return size_; }
+  uint64_t size() const { return size_; }  // bytes written through this object
 
  private:
   std::filesystem::path path_;

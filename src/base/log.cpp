@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/errors.h"
+#include "base/progress.h"
 
 namespace trine::log {
 namespace {
@@ -54,6 +55,8 @@ void write(Level level, const std::string& message) {
   const std::lock_guard lock(s.mutex);
   constexpr size_t kMostEarlyLines = 10000;
   if (!s.has_file && s.early.size() < kMostEarlyLines) s.early.emplace_back(to_spdlog(level), message);
+  if (!s.logger->should_log(to_spdlog(level))) return;
+  const StatusLineHidden hidden;
   s.logger->log(to_spdlog(level), "{}", message);
 }
 

@@ -9,32 +9,37 @@
 
 namespace trine {
 
+struct ProgressOptions {
+  std::string label;               // opens the line: "loading weights"
+  int64_t total = 0;               // units of work; 0: unknown
+  double plain_interval = 30;      // seconds between lines where there is no terminal; 0: no lines
+  int fd = 2;                      // where to draw, if that is a terminal
+};
+
 class Progress {
  public:
-  // What appears where there is no terminal.
-  enum class Plain { kLines, kNothing };
-
-  // `label` opens the line ("loading weights"); `total` units of work lie ahead, of which `done` are behind; `fd` is where it is drawn if
-  // it is a terminal.
-  Progress(std::string label, int64_t total, int64_t done = 0, Plain plain = Plain::kLines, int fd = 2);
+  explicit Progress(ProgressOptions options);
   Progress(const Progress&) = delete;
-  ~Progress();  // erases the status line
+  ~Progress();  // takes the status line away
 
-  // Redraws if the last drawing is at least 100 ms old. `note` follows the count ("loss 3.21"). Safe to call from any thread.
+  // `done` of the total are behind; `note` follows the count ("loss 3.21"). The remaining time counts from the first call on. Draws at
+  // most every 100 ms, so call it as often as is handy, from one thread.
   void update(int64_t done, std::string_view note = {});
 
  private:
   struct State;
-  std::shared_ptr<State> state_;
+  std::unique_ptr<State> state_;
 };
 
-// `label  40% 120/300  note  1 min 02 s left`, cut to `width` columns. `seconds_left` negative: not known yet.
+// `label  40% 120/300  note  1 min 02 s left`, cut to `width` columns (0: not cut). `seconds_left` negative: not known yet.
 std::string progress_line(std::string_view label, int64_t done, int64_t total, std::string_view note, double seconds_left, int width);
 
-namespace detail {
-// For the log: takes the status line off the terminal while a line is written, then draws it again.
-void hide_status_line();
-void show_status_line();
-}  // namespace detail
+// For the log: while one lives, the status line is off the terminal and nothing draws it.
+class StatusLineHidden {
+ public:
+  StatusLineHidden();
+  StatusLineHidden(const StatusLineHidden&) = delete;
+  ~StatusLineHidden();
+};
 
 }  // namespace trine

@@ -29,6 +29,12 @@ TEST_F(Files, AnAtomicWriteReplacesTheContentAndLeavesNothingBeside) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder_), {}), 1);
 }
 
+TEST_F(Files, AnAppendingWriterKeepsWhatIsThere) {
+  FileWriter(folder_ / "lines").write("one\n");
+  FileWriter(folder_ / "lines", FileWriter::Mode::kAppend).write("two\n");
+  EXPECT_EQ(read_file(folder_ / "lines"), "one\ntwo\n");
+}
+
 TEST_F(Files, AnEmptyFileMapsToNothing) {
   write_file_atomically(folder_ / "empty", "");
   EXPECT_TRUE(MappedFile(folder_ / "empty").bytes().empty());
