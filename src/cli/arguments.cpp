@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "base/errors.h"
+#include "config/command_line.h"
 
 namespace trine {
 namespace {
@@ -92,7 +93,7 @@ bool Arguments::parse(const Words& words) {
   }
   for (size_t i = 0; i < words.size(); ++i) {
     if (recipe_options_ && is_recipe_option(words[i])) {
-      const size_t count = 1;
+      const size_t count = num_option_words(std::span(words).subspan(i));
       recipe_options_->insert(recipe_options_->end(), words.begin() + i, words.begin() + i + count);
       i += count - 1;
     } else if (is_flag(words[i])) {

@@ -5,6 +5,7 @@
 
 namespace trine {
 
+extern const Command kConfigCommand;
 extern const Command kDoctorCommand;
 
 }  // namespace trine
