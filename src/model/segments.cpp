@@ -61,10 +61,17 @@ Model::Model(const ModelArgs& args, const ModuleSpec& spec, const UnitDtypes& dt
   Parameter& embedding_weight = parameter(embedding_name);
   segments_.push_back(std::make_unique<EmbeddingSegment>(std::move(embedding_unit), embedding_weight));
 
-  const RopeFrequencies frequencies = rope_frequencies(args.rope, args.head_dim, args.max_position_embeddings);
-  const auto table = std::make_shared<RopeTable>(frequencies.inv_freq, frequencies.attention_scaling, args.max_position_embeddings);
+  // Layers whose rotary nodes agree share one table.
+  std::map<std::map<std::string, OptionValue>, std::shared_ptr<RopeTable>> tables;
   for (int64_t layer = 0; layer < args.num_hidden_layers; ++layer) {
     const ModuleSpec& node = decoder.child(fmt::format("layers.{}", layer));
+    const ModuleSpec& rotary = node.child("self_attn").child("rotary_emb");
+    auto& table = tables[rotary.options];
+    if (!table) {
+      const RopeFrequencies frequencies = rope_frequencies(rotary);
+      table = std::make_shared<RopeTable>(frequencies.inv_freq, frequencies.attention_scaling,
+                                          rotary.int_option("max_position_embeddings"));
+    }
     auto unit = make_unit(fmt::format("layers.{}", layer), {&node});
     segments_.push_back(std::make_unique<DecoderSegment>(std::move(unit), node, layer, table, lookup));
   }

@@ -3,11 +3,10 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "base/ignore_index.h"
 #include "ops/gradient_sink.h"
 
 namespace trine {
-
-inline constexpr int64_t kIgnoreIndex = -100;  // a label that does not count
 
 // Σ over tokens with a label of −log softmax(x W ᵀ)[label], times `scale`; an fp32 scalar. x: [T, H], weight: [V, H] of x's dtype,
 // labels: int64 [T]. Logits are formed in x's dtype, the softmax and the sum in fp32. With no valid label the result is exactly 0 and
