@@ -48,7 +48,8 @@ void adamw_(at::Tensor& parameter, const at::Tensor& gradient, at::Tensor& exp_a
         auto* v = static_cast<decltype(m)>(exp_avg_sq.data_ptr());
         at::parallel_for(0, count, kGrain, [&](int64_t begin, int64_t end) {
           using Gradient = std::remove_pointer_t<decltype(g)>;
-          adamw_cpu(p + begin, static_cast<const Gradient*>(g) + begin, m + begin, v + begin, end - begin, factors);
+          adamw_cpu(p + begin, static_cast<const Gradient*>(g) + begin, m + begin, v + begin, end - begin, factors,
+                    instruction_set());
         });
       });
     });

@@ -3,13 +3,6 @@
 #include <bit>
 #include <cmath>
 
-// One copy of the loop per instruction set, chosen when the program is loaded.
-#if defined(__x86_64__) && !__has_feature(address_sanitizer)
-#define TRINE_VECTOR_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define TRINE_VECTOR_CLONES
-#endif
-
 namespace trine {
 namespace {
 
@@ -42,15 +35,28 @@ __attribute__((always_inline)) inline void update(Parameter* __restrict paramete
   }
 }
 
+template <class P, class G, class M>
+TRINE_AVX512 void update_avx512(P* p, const G* g, M* m, M* v, int64_t count, const AdamWFactors& f) {
+  update(p, g, m, v, count, f);
+}
+template <class P, class G, class M>
+TRINE_AVX2 void update_avx2(P* p, const G* g, M* m, M* v, int64_t count, const AdamWFactors& f) {
+  update(p, g, m, v, count, f);
+}
+
 }  // namespace
 
-#define TRINE_ADAMW(P, G, M)                                                                                              \
-  template <>                                                                                                             \
-  TRINE_VECTOR_CLONES void adamw_cpu<P, G, M>(P * parameter, const G* gradient, M* exp_avg, M* exp_avg_sq, int64_t count, \
-                                              const AdamWFactors& factors) {                                              \
-    update(parameter, gradient, exp_avg, exp_avg_sq, count, factors);                                                     \
+template <class P, class G, class M>
+void adamw_cpu(P* parameter, const G* gradient, M* exp_avg, M* exp_avg_sq, int64_t count, const AdamWFactors& factors,
+               InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kAvx512: return update_avx512(parameter, gradient, exp_avg, exp_avg_sq, count, factors);
+    case InstructionSet::kAvx2: return update_avx2(parameter, gradient, exp_avg, exp_avg_sq, count, factors);
+    case InstructionSet::kPortable: return update(parameter, gradient, exp_avg, exp_avg_sq, count, factors);
   }
+}
 
+#define TRINE_ADAMW(P, G, M) template void adamw_cpu<P, G, M>(P*, const G*, M*, M*, int64_t, const AdamWFactors&, InstructionSet);
 TRINE_ADAMW(float, float, float)
 TRINE_ADAMW(float, float, BFloat16Bits)
 TRINE_ADAMW(float, BFloat16Bits, float)
