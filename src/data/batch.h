@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "base/ignore_index.h"
-
 namespace trine {
+
+inline constexpr int32_t kIgnoreIndex = -100;  // a label that takes no part in the loss
 
 // Where a piece comes from. `document` numbers the documents of the whole stream (epochs and mixes included) from 0.
 struct PieceOrigin {
