@@ -39,7 +39,7 @@ The files are made on the user's machine and are no part of Trine.
 def squeeze(text):
     """Joins broken lines: with a space between Latin words, with nothing between two wide characters."""
     text = re.sub(r"(?<=[^\x00-\u02ff])[ \t]*\n\s*(?=[^\x00-\u02ff])", "", text)
-    return re.sub(r"[ \t\r\n]+", " ", text).strip()
+    return re.sub(r"[ \t\r\n\xa0]+", " ", text).strip()  # titles have a no-break space after their number
 
 
 def blocks(element):

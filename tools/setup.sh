@@ -1,15 +1,23 @@
 #!/usr/bin/env bash
 # Installs what Trine needs and is missing: Debian packages, .venv from requirements.txt, and the files under assets/.
-# Takes about a second when nothing is missing. Usage: tools/setup.sh [TORCH_VERSION]
+# Takes well under a second when nothing is missing. Usage: tools/setup.sh [TORCH_VERSION]; PYTHON=... picks the interpreter of .venv.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 torch_version=${1:-}
+python=${PYTHON:-python3}
 
 say() { printf 'setup: %s\n' "$*"; }
+fail() { say "$*" >&2; exit 2; }
+
+# One set-up at a time in a checkout.
+mkdir -p .cache
+exec 9>.cache/setup.lock
+flock -n 9 || { say "another set-up is running here; waiting for it"; flock 9; }
 
 # 1. Debian packages
+command -v dpkg-query >/dev/null || fail "this is no Debian or Ubuntu; install the counterparts of tools/debian_packages.txt by hand and see docs/assets.md"
 mapfile -t wanted < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' tools/debian_packages.txt)
-installed=$(dpkg-query -W -f='${Package} ${db:Status-Abbrev}\n' 2>/dev/null | awk '$2 == "ii" { print $1 }')
+installed=$(dpkg-query -W -f='${Package} ${db:Status-Abbrev}\n' | awk '$2 == "ii" { print $1 }')
 missing=()
 for package in "${wanted[@]}"; do
   grep -qxF "$package" <<<"$installed" || missing+=("$package")
@@ -17,30 +25,44 @@ done
 if ((${#missing[@]})); then
   root=()
   if ((EUID != 0)); then
-    command -v sudo >/dev/null || { say "these Debian packages are missing and there is no sudo: ${missing[*]}"; exit 2; }
+    command -v sudo >/dev/null || fail "these Debian packages are missing, and you are neither root nor have sudo: ${missing[*]}"
     root=(sudo)
   fi
   say "installing Debian packages: ${missing[*]}"
-  "${root[@]}" apt-get update -qq
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+  "${root[@]}" apt-get update -qq || say "apt-get update failed; trying with the package lists that are here"
+  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >.cache/apt.log 2>&1 9>&- || {
+    tail -n 5 .cache/apt.log >&2
+    fail "apt-get could not install the packages above (whole log: .cache/apt.log). The first set-up needs a network or a package mirror."
+  }
 fi
 
-# 2. Python packages, once per content of the requirement files
+# 2. Python packages, once per content of the requirement files and version of Python
+python_version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true; }
 stamp=.venv/requirements.stamp
 key=$(cat requirements.txt requirements_assets.txt | sha256sum | cut -d' ' -f1)${torch_version:+-torch-$torch_version}
-if [[ ! -f $stamp || $(<"$stamp") != "$key" ]]; then
-  python=${PYTHON:-python3}
-  say "creating .venv with $("$python" --version) and installing requirements.txt (minutes the first time)"
-  [[ -x .venv/bin/python ]] || "$python" -m venv .venv
-  if [[ -n $torch_version ]]; then
-    sed "s/^torch==.*/torch==$torch_version/" requirements.txt >.venv/requirements.txt
-  else
-    cp requirements.txt .venv/requirements.txt
+if [[ ! -f $stamp || $(<"$stamp") != "$key" || ! -x .venv/bin/python || -n ${PYTHON:-} ]]; then
+  version=$(python_version "$python")
+  [[ -n $version ]] || fail "\`$python\` does not run; set PYTHON to a Python of version 3.11 or later"
+  [[ ${version#3.} -ge 11 ]] || fail "\`$python\` is Python $version; the pinned packages need 3.11 or later (set PYTHON to another one)"
+  if [[ -e .venv && ($(python_version .venv/bin/python) != "$version" || -e .venv/installing) ]]; then
+    say "removing .venv: it is of another Python than $version, or its installation was interrupted"
+    rm -rf .venv
   fi
-  .venv/bin/python -m pip install -q --disable-pip-version-check -r .venv/requirements.txt
-  .venv/bin/python -m pip install -q --disable-pip-version-check --no-deps -r requirements_assets.txt
+fi
+if [[ ! -f $stamp || $(<"$stamp") != "$key" ]]; then
+  say "creating .venv with Python $version and installing requirements.txt (minutes the first time)"
+  [[ -x .venv/bin/python ]] || "$python" -m venv .venv || fail "\`$python -m venv\` failed; is python3-venv of that version installed?"
+  touch .venv/installing
+  rm -f "$stamp"
+  sed "s/^torch==.*/torch==${torch_version:-$(sed -n 's/^torch==//p' requirements.txt)}/" requirements.txt >.venv/requirements.txt
+  pip=(.venv/bin/python -m pip install -q --disable-pip-version-check)
+  { "${pip[@]}" -r .venv/requirements.txt && "${pip[@]}" --no-deps -r requirements_assets.txt; } 9>&- || {
+    rm -f .venv/installing # pip itself ended in order; what it installed is whole
+    fail "pip could not install the packages (see above). The first set-up needs a network or a package index that pip is configured for."
+  }
   printf '%s' "$key" >"$stamp"
+  rm -f .venv/installing
 fi
 
 # 3. Files that the demo and the tests read, made from the packages above
-if [[ -f tools/make_assets.sh ]]; then tools/make_assets.sh; fi
+tools/make_assets.sh

@@ -40,7 +40,7 @@ void fill_in(Config& config) {
   if (data.dataset.empty()) data.dataset = data.dataset_path.empty() ? std::vector<std::string>{"sample"} : datasets_of(data.dataset_path, "dataloader");
 
   ValidationConfig& validation = config.validation;
-  if (validation.dataset.empty()) {
+  if (validation.enable && validation.dataset.empty()) {
     if (!validation.dataset_path.empty()) {
       // Files without a telling ending are taken to be of the training data's one format.
       const bool one_format = data.dataset.size() == 1 && data.dataset[0] != "sample";

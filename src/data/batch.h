@@ -9,9 +9,9 @@
 #include <cstdint>
 #include <vector>
 
-namespace trine {
+#include "base/ignore_index.h"
 
-inline constexpr int32_t kIgnoreIndex = -100;  // a label that takes no part in the loss
+namespace trine {
 
 // Where a piece comes from. `document` numbers the documents of the whole stream (epochs and mixes included) from 0.
 struct PieceOrigin {

@@ -20,20 +20,21 @@ ModelCounts count(const ModelArgs& args) {
   return counts;
 }
 
-// Per token, 2 FLOPs for each weight forward and 4 backward. Attention: scores and their product with the values, each
-// 2·heads·head_dim·S forward and twice that backward, in every layer.
+// Per token: 2 FLOPs for each weight forward and 4 backward; scores and their product with the values take 2·heads·head_dim·S each
+// forward, and twice that backward, in every layer. Under the causal mask half of the scores are never needed.
 double ModelCounts::flops_per_token(int64_t seq_len) const {
-  return 6.0 * static_cast<double>(active_matrices) + 12.0 * static_cast<double>(num_layers * num_heads * head_dim) * static_cast<double>(seq_len);
+  const double attention = 12.0 * static_cast<double>(num_layers * num_heads * head_dim) * static_cast<double>(seq_len);
+  return 6.0 * static_cast<double>(active_matrices) + attention;
 }
 
 double ModelCounts::flops_per_token_causal(int64_t seq_len) const {
-  return 6.0 * static_cast<double>(active_matrices) + 6.0 * static_cast<double>(num_layers * num_heads * head_dim) * static_cast<double>(seq_len);
+  return (flops_per_token(0) + flops_per_token(seq_len)) / 2;
 }
 
 // After the final RMSNorm (weights 1) a hidden vector h has |h|² = hidden. A head row w with independent N(0, std²) entries then gives
 // a logit w·h ~ N(0, s²), s² = hidden·std², whatever h is. The loss is log Σ exp(logits) - logit(label): the sum of V log-normal
-// values is near its mean V·exp(s²/2), and the label's logit has mean 0. So the loss is ln V + s²/2. (A tied head has one row in V
-// that is not independent of h, the input token's own, which does not matter unless that token is the label.)
+// values is near its mean V·exp(s²/2), and the label's logit has mean 0. So the loss is ln V + s²/2. (In a tied head one row of the V,
+// the input token's own, is not independent of h; it matters little unless that token is the label.)
 double random_loss(const ModelArgs& args) {
   const double logit_variance = static_cast<double>(args.hidden_size) * args.initializer_range * args.initializer_range;
   return std::log(static_cast<double>(args.vocab_size)) + logit_variance / 2;

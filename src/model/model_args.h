@@ -12,7 +12,7 @@
 
 namespace trine {
 
-// Rotary embedding: plain, or YaRN as Transformers computes it.
+// Rotary embedding: plain, or stretched to longer contexts as Transformers computes it.
 struct RopeArgs {
   double theta = 10000;
   std::string type = "default";  // default | yarn | linear | llama3
@@ -22,6 +22,8 @@ struct RopeArgs {
   std::optional<double> attention_factor, mscale, mscale_all_dim;
   bool truncate = true;
   double low_freq_factor = 1, high_freq_factor = 4;  // llama3
+
+  bool operator==(const RopeArgs&) const = default;
 };
 
 struct ModelArgs {

@@ -76,7 +76,8 @@ RopeFrequencies yarn(const RopeArgs& rope, int64_t head_dim) {
 RopeFrequencies llama3(const RopeArgs& rope, int64_t head_dim) {
   RopeFrequencies result{plain(rope.theta, head_dim)};
   const double original = static_cast<double>(rope.original_max_position_embeddings);
-  const float longest = static_cast<float>(original / rope.low_freq_factor), shortest = static_cast<float>(original / rope.high_freq_factor);
+  const float longest = static_cast<float>(original / rope.low_freq_factor);
+  const float shortest = static_cast<float>(original / rope.high_freq_factor);
   const float factor = static_cast<float>(rope.factor), low = static_cast<float>(rope.low_freq_factor);
   for (float& value : result.inv_freq) {
     const float wavelength = (1.0f / value) * static_cast<float>(2 * std::numbers::pi);

@@ -56,7 +56,8 @@ TEST(RopeFrequencies, AreTheSameFromARotaryNode) {
   args.rope.mscale = 0.7;
   args.rope.mscale_all_dim = 0.9;
   const ModuleSpec spec = build_spec(args);
-  const RopeFrequencies of_args = rope_frequencies(args.rope, 64), of_node = rope_frequencies(spec.child("model.layers.0.self_attn.rotary_emb"));
+  const RopeFrequencies of_args = rope_frequencies(args.rope, 64);
+  const RopeFrequencies of_node = rope_frequencies(spec.child("model.layers.0.self_attn.rotary_emb"));
   EXPECT_EQ(of_args.inv_freq, of_node.inv_freq);
   EXPECT_EQ(of_args.attention_scaling, of_node.attention_scaling);
 }

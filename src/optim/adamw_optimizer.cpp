@@ -1,0 +1,94 @@
+#include "optim/adamw_optimizer.h"
+
+#include <cmath>
+
+#include "base/errors.h"
+#include "ops/adamw.h"
+
+namespace trine {
+
+bool matches_pattern(std::string_view name, std::string_view pattern) {
+  size_t n = 0, p = 0, star = std::string_view::npos, after_star = 0;
+  while (n < name.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      after_star = n;
+    } else if (p < pattern.size() && pattern[p] == name[n]) {
+      ++p, ++n;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      n = ++after_star;
+    } else {
+      return false;
+    }
+  }
+  while (p < pattern.size() && pattern[p] == '*') ++p;
+  return p == pattern.size();
+}
+
+AdamWOptimizer::AdamWOptimizer(Model& model, const OptimizerConfig& config) : model_(model), config_(config) {
+  const at::ScalarType dtype = config.state_dtype == "bfloat16" ? at::kBFloat16 : at::kFloat;
+  for (auto& segment : model.segments()) {
+    const int64_t size = segment->unit().flat_size();
+    moments_.push_back({allocate_flat(size, dtype), allocate_flat(size, dtype)});
+    for (const auto& parameter : segment->unit().parameters()) ++(decays(parameter->name) ? num_decayed_ : num_not_decayed_);
+  }
+  for (const std::string& pattern : config.no_decay) {
+    std::vector<std::string> names;
+    bool matched = false;
+    for (const Parameter* parameter : model.parameters()) {
+      names.push_back(parameter->name);
+      matched = matched || matches_pattern(parameter->name, pattern);
+    }
+    if (!matched) throw UserError("optimizer.no_decay: the pattern \"{}\" matches no parameter.{}", pattern, suggest(pattern, names, 4));
+  }
+}
+
+bool AdamWOptimizer::decays(const std::string& name) const {
+  for (const std::string& pattern : config_.no_decay) {
+    if (matches_pattern(name, pattern)) return false;
+  }
+  return true;
+}
+
+double AdamWOptimizer::gradient_norm() {
+  at::NoGradGuard no_grad;
+  double squares = 0;
+  for (auto& segment : model_.segments()) {
+    for (const auto& parameter : segment->unit().parameters()) {
+      const double norm = at::linalg_vector_norm(parameter->sink.gradient(), 2, c10::nullopt, false, at::kFloat).item<double>();
+      squares += norm * norm;
+    }
+  }
+  return std::sqrt(squares);
+}
+
+std::string AdamWOptimizer::first_non_finite_gradient() {
+  for (const Parameter* parameter : model_.parameters()) {
+    if (!parameter->sink.gradient().isfinite().all().item<bool>()) return parameter->name;
+  }
+  return "";
+}
+
+void AdamWOptimizer::step(int64_t step, double lr, double clip_factor) {
+  at::NoGradGuard no_grad;
+  AdamWStep update{.lr = lr, .beta1 = config_.beta1, .beta2 = config_.beta2, .eps = config_.eps, .weight_decay = 0,
+                   .clip_factor = clip_factor, .step = step};
+  for (size_t i = 0; i < moments_.size(); ++i) {
+    ParameterUnit& unit = model_.segments()[i]->unit();
+    for (const auto& parameter : unit.parameters()) {
+      update.weight_decay = decays(parameter->name) ? config_.weight_decay : 0;
+      at::Tensor master = parameter->master.view({-1});
+      Moments state = moments(i, *parameter);
+      adamw_(master, parameter->sink.gradient().view({-1}), state.exp_avg, state.exp_avg_sq, update);
+    }
+    unit.master_changed();
+  }
+}
+
+AdamWOptimizer::Moments AdamWOptimizer::moments(size_t unit, const Parameter& parameter) {
+  const auto cut = [&](const at::Tensor& flat) { return flat.narrow(0, parameter.offset, parameter.numel); };
+  return {cut(moments_[unit].exp_avg), cut(moments_[unit].exp_avg_sq)};
+}
+
+}  // namespace trine
