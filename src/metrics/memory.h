@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 
 #include "metrics/records.h"
@@ -15,13 +14,13 @@ class ProcessMemory {
  public:
   ProcessMemory();
 
-  // Only for the method without reset: notes the present size. Takes some 20 microseconds; call where much memory is held.
+  // Samples the present size, for the method without reset. Cheap (some 20 microseconds); call where much is held.
   void sample();
 
   // The peak since the last call (or construction), then starts a new window.
   MemoryUse take();
 
-  // For the start of the log: "peak resident size (VmHWM)" or "resident size (VmRSS), sampled".
+  // "peak resident size (VmHWM)" or "resident size (VmRSS), sampled".
   std::string method() const;
 
  private:
@@ -30,11 +29,7 @@ class ProcessMemory {
   uint64_t capacity_ = 0;
 };
 
-// Memory that this process may use, in bytes: MemTotal, or the limit of its cgroup if that is lower.
+// Memory that this process may use: MemTotal, or the limit of its cgroup (v1 or v2, or a parent's) if that is lower. In bytes.
 uint64_t memory_capacity_bytes();
-
-// The lowest memory limit among a process's cgroup and its parents (version 1 or 2). `cgroups` is its /proc/PID/cgroup, `mount` where
-// the cgroup file systems are (/sys/fs/cgroup). The largest value if there is no limit.
-uint64_t cgroup_memory_limit(const std::filesystem::path& cgroups, const std::filesystem::path& mount);
 
 }  // namespace trine
