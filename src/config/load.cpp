@@ -17,6 +17,7 @@ std::string dataset_of(const std::filesystem::path& path) {
   if (ending == ".jsonl" || ending == ".json") return "jsonl";
   if (ending == ".txt" || ending == ".md") return "text";
   if (ending == ".parquet") return "parquet";
+  if (ending == ".tokens") return "shards";
   return "";
 }
 

@@ -119,7 +119,7 @@ OptionSection dataloader_options() {
       .option("weights", &S::weights, {}, above(0), "shares of a mix, one per path; empty: by size")
       .option("text_field", &S::text_field, "text", anything(), "the field of JSONL and Parquet records that holds the text")
       .option("document_end", &S::document_end, "auto", one_of({"auto", "eos", "none"}),
-              "the token after a document; auto: the tokenizer's end token, none after chats")
+              "the token after a document; auto: <|endoftext|> or its like, else the tokenizer's end token; none after chats")
       .option("on_bad_record", &S::on_bad_record, "error", one_of({"error", "skip"}), "what a record that cannot be read does; skips are counted")
       .option("on_long_chat", &S::on_long_chat, "error", one_of({"error", "skip"}), "what a chat longer than seq_len does; skips are counted")
       .option("num_epochs", &S::num_epochs, 0, at_least(0), "passes over the data; 0: without end")

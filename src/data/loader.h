@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,7 +29,7 @@ class DataLoader {
   DataLoader& operator=(const DataLoader&) = delete;
 
   // The next `num_rows` rows (all rows of a step over all ranks). At the end of the data (only with num_epochs set) fewer rows, then
-  // nullopt. Throws UserError with file and line for bad data, once the good rows before it have been handed out.
+  // nullopt. Throws UserError with file and line if one of the rows cannot be made; rows handed out before stay counted.
   std::optional<Batch> next(int64_t num_rows);
 
   // The place after the rows handed out so far, and what the data is. Small: its size does not depend on the amount of data.
@@ -53,13 +54,14 @@ class DataLoader {
 };
 
 // The training rows that `settings` describe. `vocab_rows`: rows of the model's embedding; an id at or above it is an error when it is
-// read. The tokenizer must outlive the loader. Throws UserError for unknown names, missing files and data without any token.
+// read. `chat_template_folder`: where the dataset chat finds its template (model.hf_assets_path); others do not need it. Throws UserError for unknown names, missing files and data without any token.
 std::unique_ptr<DataLoader> make_loader(const DataloaderConfig& settings, int64_t seq_len, uint64_t seed, const Tokenizer& tokenizer,
-                                        int64_t vocab_rows);
+                                        int64_t vocab_rows, const std::filesystem::path& chat_template_folder = {});
 
 // One pass over the held-out data: in order, no prefetch, last row padded, packed like the training rows. Fields that ValidationConfig
 // lacks (text_field, document_end, ...) are those of `training`.
 std::unique_ptr<DataLoader> make_validation_loader(const ValidationConfig& settings, const DataloaderConfig& training, int64_t seq_len,
-                                                   const Tokenizer& tokenizer, int64_t vocab_rows);
+                                                   const Tokenizer& tokenizer, int64_t vocab_rows,
+                                                   const std::filesystem::path& chat_template_folder = {});
 
 }  // namespace trine

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 
 #include "metrics/records.h"
@@ -14,13 +15,13 @@ class ProcessMemory {
  public:
   ProcessMemory();
 
-  // Samples the present size, for the method without reset. Cheap (some 20 microseconds); call where much is held.
+  // Only for the method without reset: notes the present size. Takes some 20 microseconds; call where much memory is held.
   void sample();
 
   // The peak since the last call (or construction), then starts a new window.
   MemoryUse take();
 
-  // "peak resident size (VmHWM)" or "resident size (VmRSS), sampled".
+  // For the start of the log: "peak resident size (VmHWM)" or "resident size (VmRSS), sampled".
   std::string method() const;
 
  private:
@@ -29,7 +30,11 @@ class ProcessMemory {
   uint64_t capacity_ = 0;
 };
 
-// Memory that this process may use: MemTotal, or the limit of its cgroup (v1 or v2, or a parent's) if that is lower. In bytes.
+// Memory that this process may use, in bytes: MemTotal, or the limit of its cgroup if that is lower.
 uint64_t memory_capacity_bytes();
+
+// The lowest memory limit among a process's cgroup and its parents (version 1 or 2). `cgroups` is its /proc/PID/cgroup, `mount` where
+// the cgroup file systems are (/sys/fs/cgroup). The largest value if there is no limit.
+uint64_t cgroup_memory_limit(const std::filesystem::path& cgroups, const std::filesystem::path& mount);
 
 }  // namespace trine

@@ -15,14 +15,14 @@
 namespace trine {
 
 struct MeterOptions {
-  std::filesystem::path run_folder;  // metrics.jsonl and tensorboard/ go there; empty: no files
+  std::filesystem::path run_folder{};  // metrics.jsonl and tensorboard/ go there; empty: no files
   int64_t resumed_step = 0;          // what the files hold past this step is cut; 0: a fresh run
   int64_t num_steps = 0;             // the last step of the run
   int64_t log_freq = 10;             // steps between console lines
   int64_t warmup_steps = 0;          // after the first step of the process, left out of the sustained figures
   bool tensorboard = false;
   bool status_line = true;           // remaining time at the bottom of a terminal
-  Speedometer speed;
+  Speedometer speed{};
 };
 
 class Meter {

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <vector>
 
 #include "base/files.h"
@@ -14,10 +13,11 @@ namespace trine {
 // Appends to metrics.jsonl. Each line is handed to the system as it is written, so that a killed process loses none.
 class MetricsFile {
  public:
-  // Opens `file` for a run that goes on after `resumed_step` (0: from the start): lines past that step and a torn last line are cut,
-  // the rest is kept. Throws UserError if it cannot be written or holds lines that are not ours.
+  // Opens `file` for a run that goes on after `resumed_step`: lines past that step and a torn end are cut, the rest is kept. 0 starts
+  // the file anew. Throws UserError if it cannot be written or read as ours.
   MetricsFile(const std::filesystem::path& file, int64_t resumed_step);
 
+  // `first_of_process`: set-up falls into this step, which readers of speeds leave out. Throws RunStopped on a full disk.
   void write(const StepRecord& step, const Speedometer& speed, bool first_of_process);
   void write(const ValidationRecord& validation, const Speedometer& speed);
 
@@ -25,21 +25,18 @@ class MetricsFile {
   FileWriter writer_;
 };
 
-// A run's metrics.jsonl read back.
+// A run's metrics.jsonl read back; capacity_bytes of the memory is not in it.
 struct MetricsHistory {
   struct Step : StepRecord {
-    double tps = 0, tflops = 0, mfu = -1;  // mfu negative: unknown
-    double memory_gib = 0;
-    bool first_of_process = false;  // set-up falls into it
-  };
-  struct Validation : ValidationRecord {
-    double tps = 0;
+    double tflops = 0;
+    double mfu = -1;  // percent; negative: unknown
+    bool first_of_process = false;
   };
   std::vector<Step> steps;
-  std::vector<Validation> validations;
+  std::vector<ValidationRecord> validations;
 };
 
-// Throws UserError naming file and line. A torn last line is left out.
+// Throws UserError naming file and line. A torn last line (a run that is being written, or was killed) is left out.
 MetricsHistory read_metrics(const std::filesystem::path& file);
 
 }  // namespace trine

@@ -11,7 +11,7 @@ namespace trine {
 
 struct Peak {
   double flops = 0;    // FLOP/s of dense matrix products; 0: unknown
-  std::string source;  // where the figure is from, for the log
+  std::string source{};  // where the figure is from, for the log
 };
 
 // The published dense 16-bit peak of one accelerator by the name its runtime gives ("NVIDIA H100 80GB HBM3", "trn2"). For Trainium it
@@ -27,9 +27,14 @@ struct CpuPeakKey {
   std::string dtype;          // float32 | bfloat16
 };
 
-// The CPU's matrix product peak: from the cache, or by `measure` (FLOP/s; takes about a second), which is then cached.
-// `cache_file` empty: not cached.
-Peak cpu_peak(const CpuPeakKey& key, const std::function<double()>& measure, const std::filesystem::path& cache_file);
+struct PeakMeasurement {
+  double flops = 0;         // FLOP/s
+  bool undisturbed = true;  // false: other work took the processors meanwhile, so the figure is too low
+};
+
+// The CPU's matrix product peak: from the cache, or by `measure` (takes about a second). An undisturbed measurement is cached; another
+// serves this process with a warning. `cache_file` empty: not cached.
+Peak cpu_peak(const CpuPeakKey& key, const std::function<PeakMeasurement()>& measure, const std::filesystem::path& cache_file);
 
 // $XDG_CACHE_HOME/trine/matmul_peaks.json, else ~/.cache/trine/matmul_peaks.json; empty without a home.
 std::filesystem::path peak_cache_file();

@@ -22,7 +22,7 @@ struct StepRecord {
   int64_t valid_tokens = 0;  // labels that count in the loss
   double seconds = 0;        // from asking for the first micro-batch to the end of the update; no saving, no validation
   double data_seconds = 0;   // part of `seconds` spent waiting for data
-  MemoryUse memory;
+  MemoryUse memory{};
 };
 
 // One pass over held-out data.
@@ -32,7 +32,7 @@ struct ValidationRecord {
   int64_t tokens = 0;        // input tokens, padding left out
   int64_t valid_tokens = 0;
   double seconds = 0;
-  MemoryUse memory;
+  MemoryUse memory{};
 };
 
 // What turns a step's tokens and seconds into TFLOP/s and MFU.

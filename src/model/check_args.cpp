@@ -1,8 +1,14 @@
 // What must hold among the sizes of a model, wherever they came from.
+#include <algorithm>
+
 #include "base/errors.h"
 #include "model/size_keys.h"
 
 namespace trine {
+
+const SizeKey& size_key(std::string_view name) {
+  return *std::ranges::find_if(kSizeKeys, [&](const SizeKey& key) { return key.name == name; });
+}
 
 double rough_parameters(const ModelArgs& args) {
   const auto real = [](int64_t value) { return static_cast<double>(value); };

@@ -10,49 +10,36 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "model/json_fields.h"
+#include "model/model_classes.h"
 #include "model/rope_json.h"
 #include "model/size_keys.h"
 
 namespace trine {
 namespace {
 
-struct ClassDefaults {
-  const char* model_type;
-  bool qk_norm;
-  int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
-  int64_t num_key_value_heads;  // 0: as many as attention heads
-  int64_t head_dim;             // 0: hidden_size / num_attention_heads
-  int64_t max_position_embeddings;
-  std::optional<int64_t> bos_token_id, eos_token_id;
-};
-
-constexpr ClassDefaults kClasses[] = {
-    {"qwen3", true, 151936, 4096, 22016, 32, 32, 32, 128, 32768, std::nullopt, std::nullopt},
-    {"llama", false, 32000, 4096, 11008, 32, 32, 0, 0, 2048, 1, 2},
-};
-
 // Keys that describe the file or other uses of the model, and change nothing that Trine computes.
 const std::vector<std::string> kWithoutEffect = {"architectures", "transformers_version", "use_cache", "pad_token_id", "_name_or_path",
                                                  "max_window_layers", "sliding_window", "use_sliding_window", "rope_interleaved"};
 
-const ClassDefaults& class_of(JsonFields& fields) {
-  const std::string supported = "supported: qwen3, llama (dense, without biases)";
+const ModelClass& class_of(JsonFields& fields) {
+  std::vector<std::string_view> types;
+  for (const ModelClass& known : model_classes()) types.push_back(known.model_type);
+  const std::string supported = fmt::format("supported: {} (dense, without biases)", fmt::join(types, ", "));
   const auto type = fields.string("model_type");
   if (!type) throw UserError("{}: no \"model_type\"; {}", fields.where(), supported);
-  for (const ClassDefaults& known : kClasses) {
-    if (*type == known.model_type) return known;
-  }
-  throw UserError("{}: model_type \"{}\" is not supported; {}", fields.where(), *type, supported);
+  const ModelClass* found = find_model_class(*type);
+  if (!found) throw UserError("{}: model_type \"{}\" is not supported; {}", fields.where(), *type, supported);
+  return *found;
 }
 
-void read_sizes(JsonFields& fields, const ClassDefaults& defaults, ModelArgs& args) {
+void read_sizes(JsonFields& fields, const ModelClass& defaults, ModelArgs& args) {
   std::vector<std::string> absent;
   const auto read = [&](const char* name, int64_t fallback) {
-    const auto key = std::ranges::find_if(kSizeKeys, [&](const SizeKey& candidate) { return std::string_view(candidate.name) == name; });
-    const auto found = fields.integer(name, key->least, key->most);
-    if (!found && fields.has(name)) fields.wrong(name, fmt::format("a whole number from {} to {}", key->least, key->most));
+    const SizeKey& key = size_key(name);
+    const auto found = fields.integer(name, key.least, key.most);
+    if (!found && fields.has(name)) fields.wrong(name, fmt::format("a whole number from {} to {}", key.least, key.most));
     if (!found) absent.push_back(fmt::format("{} = {}", name, fallback));
-    args.*key->member = found.value_or(fallback);
+    args.*key.member = found.value_or(fallback);
   };
   read("vocab_size", defaults.vocab_size);
   read("hidden_size", defaults.hidden_size);
@@ -69,7 +56,7 @@ void read_sizes(JsonFields& fields, const ClassDefaults& defaults, ModelArgs& ar
   }
   if (defaults.head_dim != 0) {
     read("head_dim", defaults.head_dim);
-  } else if (const auto head_dim = fields.integer("head_dim", 1, kSizeKeys.back().most)) {
+  } else if (const auto head_dim = fields.integer("head_dim", 1, size_key("head_dim").most)) {
     args.head_dim = *head_dim;
   } else if (args.hidden_size % args.num_attention_heads == 0) {
     args.head_dim = args.hidden_size / args.num_attention_heads;
@@ -116,7 +103,7 @@ void refuse_unsupported(JsonFields& fields, const ModelArgs& args) {
   }
 }
 
-void read_token_ids(JsonFields& fields, const ClassDefaults& defaults, ModelArgs& args) {
+void read_token_ids(JsonFields& fields, const ModelClass& defaults, ModelArgs& args) {
   constexpr int64_t kMost = INT32_MAX;
   if (!fields.has("eos_token_id")) {
     if (defaults.eos_token_id) args.eos_token_ids = {*defaults.eos_token_id};
@@ -153,7 +140,7 @@ void read_plain(JsonFields& fields, const char* key, std::optional<T> found, T& 
 ModelArgs read_config_json(const std::filesystem::path& file) {
   const Json json = read_json_file(file);
   JsonFields fields(json, file.string());
-  const ClassDefaults& defaults = class_of(fields);
+  const ModelClass& defaults = class_of(fields);
 
   ModelArgs args;
   args.model_type = defaults.model_type;

@@ -5,17 +5,12 @@
 #include "base/errors.h"
 #include "base/files.h"
 #include "base/json.h"
+#include "model/model_classes.h"
 #include "model/rope_json.h"
 #include "model/size_keys.h"
 
 namespace trine {
 namespace {
-
-const char* architecture_of(const std::string& model_type) {
-  if (model_type == "qwen3") return "Qwen3ForCausalLM";
-  if (model_type == "llama") return "LlamaForCausalLM";
-  throw std::logic_error("write_config_json: model_type " + model_type);
-}
 
 OrderedJson eos_json(const ModelArgs& args) {
   if (args.eos_token_ids.empty()) return nullptr;
@@ -40,7 +35,7 @@ void set_dtype(OrderedJson& json, const std::string& dtype) {
 }
 
 OrderedJson complete(const ModelArgs& args) {
-  OrderedJson json = {{"architectures", {architecture_of(args.model_type)}}, {"model_type", args.model_type}};
+  OrderedJson json = {{"architectures", {find_model_class(args.model_type)->architecture}}, {"model_type", args.model_type}};
   for (const SizeKey& key : kSizeKeys) json[key.name] = args.*key.member;
   json["hidden_act"] = "silu";
   json["rms_norm_eps"] = args.rms_norm_eps;

@@ -109,9 +109,6 @@ void warn_of_names(const Config& config, const ModelArgs& args) {
 
 ModelArgs resolve_model_args(const Config& config, bool weights_loaded) {
   const ModelConfig& options = config.model;
-  if (!options.scale.empty() && options.scale != "full") {
-    throw UserError("model.scale = \"{}\" is not in this version; supported: full", options.scale);
-  }
   const auto file = find_config_json(config, weights_loaded);
   if (!file && options.flavor.empty()) {
     throw UserError("which model? Give model.flavor (one of {}), or a folder with a config.json as model.hf_assets_path{}",

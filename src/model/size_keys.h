@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "model/model_args.h"
 
@@ -30,6 +31,9 @@ inline constexpr std::array<SizeKey, 8> kSizeKeys = {{
     {"head_dim", &ModelArgs::head_dim, &ModelConfig::head_dim, 2, 1 << 14, true},
     {"max_position_embeddings", &ModelArgs::max_position_embeddings, &ModelConfig::max_position_embeddings, 1, kMostPositions, false},
 }};
+
+// The row of a key that is in the table.
+const SizeKey& size_key(std::string_view name);
 
 // Checks sizes against the table's bounds and against each other. `where` opens the message.
 void check_model_args(const ModelArgs& args, const std::string& where);

@@ -114,9 +114,6 @@ TEST_F(Resolve, RefusesImpossibleCombinations) {
   config.model.flavor = "tiny";
   config.model.num_key_value_heads = 3;
   EXPECT_THAT(error_of(config, false), HasSubstr("num_key_value_heads is 3"));
-  config.model.num_key_value_heads.reset();
-  config.model.scale = "small";
-  EXPECT_THAT(error_of(config, false), AllOf(HasSubstr("small"), HasSubstr("not in this version")));
 }
 
 TEST_F(Resolve, WarnsWhenANameSaysAnotherSize) {

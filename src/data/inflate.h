@@ -1,0 +1,20 @@
+// Compressed files (.gz, .zst) as a stream of bytes.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+
+namespace trine {
+
+class InflateStream {
+ public:
+  virtual ~InflateStream() = default;
+  // Fills up to `size` bytes; 0 at the end. Throws UserError naming the file if it is damaged or cut short.
+  virtual size_t read(char* buffer, size_t size) = 0;
+};
+
+bool is_compressed(const std::filesystem::path& file);  // by its ending
+std::unique_ptr<InflateStream> open_compressed(const std::filesystem::path& file);
+
+}  // namespace trine
