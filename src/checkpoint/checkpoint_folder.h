@@ -23,9 +23,6 @@ CheckpointReader open_checkpoint(const std::filesystem::path& folder, int64_t st
 // Removes all checkpoints older than the `keep_latest` newest complete ones. 0 keeps all.
 void rotate_checkpoints(const std::filesystem::path& folder, int64_t keep_latest);
 
-// Removes temporary folders that processes which no longer run left behind. Call it while the run folder is locked.
-void remove_leftovers(const std::filesystem::path& folder);
-
 // Copies a published checkpoint into `mirror`, verifies the copy by hash, publishes it by rename. Throws on failure.
 void mirror_checkpoint(const std::filesystem::path& step_folder, const std::filesystem::path& mirror);
 

@@ -4,6 +4,7 @@
 #include <torch/torch.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ struct ExportOptions {
   uint64_t shard_bytes = 5'000'000'000;     // data bytes of a shard at most; a larger tensor has a shard of its own
   std::filesystem::path source_folder;      // where generation_config.json, tokenizer files and templates are copied from; may be empty
   std::string config_json;                  // text of config.json; must say tie_word_embeddings and a dtype that agree with the tensors
+  std::map<std::string, std::string> replaced_files;  // side files whose text the caller changed, by name: not copied from the source
 };
 
 // The type that `checkpoint.export_dtype` stands for. "source": what most weights of `source_folder` have, else what its config.json

@@ -33,6 +33,10 @@ struct SafetensorsHeader {
 // Parses and validates a whole file's bytes. Throws UserError naming `where` and the tensor.
 SafetensorsHeader parse_safetensors(std::span<const std::byte> file, std::string_view where);
 
+// Gives back the memory of mapped file pages that lie wholly in `mapped` (they can be read again): a large file read once should not
+// count as resident for the rest of the run.
+void release_mapped_pages(std::span<const std::byte> mapped);
+
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& file);  // throws UserError

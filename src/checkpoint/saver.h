@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <atomic>
 #include <exception>
 #include <filesystem>
 #include <string>
@@ -39,18 +40,22 @@ class CheckpointSaver {
   // Returns when nothing is being written. Throws the error of the last save, once.
   void wait();
 
+  // Throws the error of a save that has failed in the background, once; does not wait. For the training loop, each step.
+  void check();
+
   int64_t last_published_step() const { return last_published_; }  // -1: none yet; valid after wait()
 
  private:
   struct Job;
   void write(Job job);
-  std::vector<SliceData> snapshot(const std::vector<TensorSlice>& slices);
+  std::vector<SliceData> snapshot(const std::vector<CheckpointParameter>& parameters, const std::vector<TensorSlice>& slices);
 
   SaverOptions options_;
-  at::Tensor buffer_;  // host memory of the snapshot
+  at::Tensor buffer_;  // host memory of the snapshots
   std::thread thread_;
-  std::exception_ptr error_;
-  int64_t last_published_ = -1;
+  std::atomic<bool> running_ = false;
+  std::exception_ptr error_;           // written by the thread before running_ falls
+  int64_t last_published_ = -1;        // likewise
 };
 
 // Copies one slice of a checkpoint into `destination` (contiguous, wanted.count() elements). The stored type must be the

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,60 +18,40 @@
 
 #include "base/json.h"
 #include "checkpoint/safetensors.h"
+#include "checkpoint/manifest.h"
 #include "checkpoint/slice.h"
+#include "checkpoint/temporary_folder.h"
 #include "checkpoint/weight_source.h"
 
 namespace trine {
 
-inline constexpr int kCheckpointVersion = 1;
-
-// A parameter as the whole run knows it.
-struct CheckpointParameter {
-  std::string name;
-  std::vector<int64_t> shape;
-};
-
 // A slice and its values, in host memory.
 struct SliceData {
   Slice slice;
+  std::vector<int64_t> shape;  // of the whole parameter
   StoredDtype dtype = StoredDtype::kF32;
   std::span<const std::byte> bytes;
-};
-
-// One file of a checkpoint as the manifest lists it.
-struct FileRecord {
-  std::string name;
-  uint64_t bytes = 0;
-  std::string xxh3;
-};
-struct SliceRecord {
-  Slice slice;
-  StoredDtype dtype = StoredDtype::kF32;
-  std::string file, key;
 };
 
 // A checkpoint being written. Every writer (rank) adds files to the same temporary folder; the one that created it publishes.
 class CheckpointWriter {
  public:
   // `folder`: .../checkpoint. Creates `.tmp-step-N-PID` in it. Throws RunStopped if `bytes_expected` do not fit on the disk.
-  CheckpointWriter(std::filesystem::path folder, int64_t step, uint64_t bytes_expected);
-  ~CheckpointWriter();  // removes the temporary folder unless published
-  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter(const std::filesystem::path& folder, int64_t step, uint64_t bytes_expected);
 
   // Writes one safetensors file per kind, `KIND-WRITER.safetensors`, and makes them durable.
   void write_slices(const std::vector<SliceData>& slices, int writer = 0);
   // A small file beside them, such as the model's config.json.
   void write_side_file(const std::string& name, std::string_view content);
-  // Writes state.json and the manifest, checks that the slices cover every parameter, renames the folder to `step-N` and makes that
-  // durable. An unusable `step-N` in the way is replaced. Returns the published folder.
+  // Writes state.json and the manifest, checks that the slices of every kind hold each of its parameters once, that the weights are
+  // all there, renames the folder to `step-N` and makes that durable. A `step-N` in the way is replaced. Returns the published folder.
   std::filesystem::path publish(const std::vector<CheckpointParameter>& parameters, const Json& state);
 
  private:
-  std::filesystem::path folder_, temporary_;
-  int64_t step_;
-  bool published_ = false;
-  std::vector<FileRecord> files_;
-  std::vector<SliceRecord> slices_;
+  void write_kind(const std::string& kind, const std::vector<const SliceData*>& slices, int writer);
+
+  TemporaryFolder temporary_;
+  Manifest manifest_;
 };
 
 // A complete checkpoint, opened for reading.
@@ -81,40 +62,44 @@ class CheckpointReader {
   explicit CheckpointReader(const std::filesystem::path& folder, const std::vector<std::string>& kinds = {});
 
   const std::filesystem::path& folder() const { return folder_; }
-  int64_t step() const { return step_; }
+  int64_t step() const { return manifest_.step; }
   const Json& state() const { return state_; }
-  const std::vector<CheckpointParameter>& parameters() const { return parameters_; }
-  const std::vector<FileRecord>& files() const { return files_; }
-  const std::vector<SliceRecord>& slices() const { return slices_; }
+  const Manifest& manifest() const { return manifest_; }
+  const std::vector<CheckpointParameter>& parameters() const { return manifest_.parameters; }
   std::vector<std::string> kinds() const;
-  const CheckpointParameter* find(std::string_view parameter) const;
+  const CheckpointParameter* find(const std::string& parameter) const;                          // null if absent
   std::optional<StoredDtype> dtype(const std::string& parameter, const std::string& kind) const;  // unset if not stored
+  std::string side_file(const std::string& name) const;  // its content; throws UserError if the checkpoint has none of that name
 
   // Copies the values of `wanted` (any layout's slice) into `out`, in the stored type. Throws UserError if the checkpoint does not
   // hold them.
   void read(const Slice& wanted, std::span<std::byte> out) const;
-  // The same as pieces, for a flat range of the parameter, ascending.
+
+  // Pieces that cover elements [first, last) of a parameter, ascending, as WeightSource::visit gives them.
   void visit(const std::string& parameter, const std::string& kind, int64_t first, int64_t last, const WeightSource::Take& take) const;
 
  private:
-  struct Piece;
-  std::vector<Piece> pieces(const std::string& parameter, const std::string& kind) const;
-  const SafetensorsFile& file(const std::string& name) const;
+  using Key = std::pair<std::string, std::string>;  // parameter, kind
+
+  void verify_files(const std::vector<std::string>& kinds);
+  void index_slices();
+  const CheckpointParameter& stored_parameter(const std::string& parameter, const std::string& kind) const;
+  void visit_runs(const CheckpointParameter& parameter, const std::string& kind, const std::vector<Run>& wanted,
+                  const std::function<void(const Run& run, std::span<const std::byte> bytes)>& take) const;
 
   std::filesystem::path folder_;
-  int64_t step_ = 0;
+  Manifest manifest_;
   Json state_;
-  std::vector<CheckpointParameter> parameters_;
-  std::vector<FileRecord> files_;
-  std::vector<SliceRecord> slices_;
-  std::map<std::string, std::unique_ptr<SafetensorsFile>> data_;
-  std::map<std::pair<std::string, std::string>, std::vector<size_t>> by_parameter_;  // (parameter, kind) -> slices_
+  std::map<std::string, std::unique_ptr<SafetensorsFile>> data_;  // by file name; of the kinds asked for
+  std::map<std::string, const CheckpointParameter*> parameters_;
+  std::map<Key, std::vector<const SliceRecord*>> slices_;
 };
 
 // The weights of a checkpoint as a source for loading, exporting and comparing.
 class CheckpointWeights : public WeightSource {
  public:
   explicit CheckpointWeights(const std::filesystem::path& folder);  // .../step-N; only the weights are read and verified
+  explicit CheckpointWeights(CheckpointReader reader);
 
   std::string description() const override;
   const std::vector<StoredTensor>& tensors() const override { return tensors_; }
