@@ -14,7 +14,7 @@ std::string dataset_of(const std::filesystem::path& path) {
   std::filesystem::path name = path.filename();
   if (name.extension() == ".gz" || name.extension() == ".zst") name = name.stem();
   const std::string ending = name.extension().string();
-  if (ending == ".jsonl" || ending == ".json") return "jsonl";
+  if (ending == ".jsonl" || ending == ".json" || ending == ".ndjson") return "jsonl";
   if (ending == ".txt" || ending == ".md") return "text";
   if (ending == ".parquet") return "parquet";
   if (ending == ".tokens") return "shards";

@@ -30,4 +30,4 @@ def test_unknown_flag_names_the_nearest(trine):
 
 
 def test_a_word_too_many_is_an_error(trine):
-    assert_user_error(trine("doctor", "now"), '"now" is one too many')
+    assert_user_error(trine("doctor", ".", "now"), '"now" is one too many')

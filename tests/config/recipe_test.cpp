@@ -108,8 +108,8 @@ TEST(Recipe, OpenOptionsAreFilledIn) {
   EXPECT_EQ(load_text("[job]\ndump_folder = 'x'").job.dump_folder, "x");
   EXPECT_EQ(load_text("").dataloader.dataset, std::vector<std::string>{"sample"});
   EXPECT_EQ(load_text("validation.enable = true").validation.dataset, std::vector<std::string>{"sample"});
-  const Config by_ending = load_text("[dataloader]\ndataset_path = ['a.jsonl', 'b.txt', 'c.jsonl.zst', 'd.parquet']");
-  EXPECT_EQ(by_ending.dataloader.dataset, (std::vector<std::string>{"jsonl", "text", "jsonl", "parquet"}));
+  const Config by_ending = load_text("[dataloader]\ndataset_path = ['a.jsonl', 'b.txt', 'c.jsonl.zst', 'd.parquet', 'e.tokens']");
+  EXPECT_EQ(by_ending.dataloader.dataset, (std::vector<std::string>{"jsonl", "text", "jsonl", "parquet", "shards"}));
   EXPECT_TRUE(by_ending.validation.dataset.empty());
   const Config chats = load_text("[dataloader]\ndataset = 'chat'\ndataset_path = 'a.jsonl'\n[validation]\nenable = true\ndataset_path = 'b.jsonl'");
   EXPECT_EQ(chats.validation.dataset, std::vector<std::string>{"chat"});
