@@ -7,5 +7,6 @@ namespace trine {
 
 extern const Command kConfigCommand;
 extern const Command kDoctorCommand;
+extern const Command kVerifyCommand;
 
 }  // namespace trine

@@ -1,0 +1,10 @@
+// The checks of `trine verify`, each defined in command_verify_NAME.cpp.
+#pragma once
+
+#include "cli/command.h"
+
+namespace trine {
+
+extern const Command kVerifyLossesCommand;
+
+}  // namespace trine
