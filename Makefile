@@ -22,8 +22,9 @@ build: setup ## build/bin/trine and the tests
 setup: ## Debian packages, .venv, assets/
 	@tools/setup.sh $(TORCH)
 
-bench: build ## a Qwen3-0.6B training step beside Transformers
+bench: build ## a Qwen3-0.6B training step beside Transformers, tokenizer speed beside tokenizers and bpe-qwen
 	.venv/bin/python benchmarks/step_bench.py --steps $(BENCH_STEPS)
+	.venv/bin/python benchmarks/tokenizer_bench.py --tokenizer assets/qwen3-tokenizer --jsonl assets/sample/train.jsonl
 
 asan: setup ## every C++ test under the address and undefined-behaviour sanitizers
 	@tools/build.sh asan

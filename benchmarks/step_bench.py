@@ -1,15 +1,15 @@
-"""Times a Qwen3-0.6B training step (one row of 512 tokens, bfloat16 throughout) of Trine and of Transformers side by side.
+"""Times a training step of Trine and of Transformers side by side: Qwen3-0.6B, one row of 512 tokens, bfloat16 throughout.
 
-The two run as processes at the same time and take turns, step by step, so that a change of the machine's speed meets both. Each one speaks this
-protocol, one line of JSON per answer on standard output:
+The two run as processes at the same time and take turns, step by step, so that a change of the machine's speed meets both. Each
+speaks this protocol, one line of JSON per answer on standard output:
 
-    start       PROGRAM --layers L --seq-len S --threads T
+    start       PROGRAM FLAVOR SEQ_LEN DTYPE, with OMP_NUM_THREADS set
                 builds the model from random weights, then prints {"name": TEXT, "parameters": N, "threads": T}
-    "step\\n"    runs one whole step (forward, backward, clipping, AdamW) on new random tokens, then prints {"seconds": X, "loss": Y}
-    "quit\\n"    prints {"peak_bytes": N}, its peak resident size (VmHWM), and ends
+    "step\n"    runs one whole step (forward, backward, clipping, AdamW) on random tokens, then prints {"seconds": X, "loss": Y}
+    end of input: the program ends
 
-The first steps (--skip) touch memory for the first time and are left out. The verdict is a ratio of medians over the same turns; the JSON under
-benchmarks/results/ has every step.
+Peak memory is the process's VmHWM after its last step, read here for both. The first steps (--skip) touch memory for the first time and are
+left out. The verdict is a ratio of medians over the same turns; the JSON under benchmarks/results/ has every step.
 """
 
 import argparse
@@ -36,10 +36,10 @@ SETTLE_SECONDS = 0.2  # idle threads of the one that has just run still spin for
 
 
 class Contestant:
-    def __init__(self, key, command, environment=None):
+    def __init__(self, key, command, environment):
         self.key, self.steps, self.losses = key, [], []
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {})}
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **environment}
         )
         self.facts = self.answer()
 
@@ -49,19 +49,18 @@ class Contestant:
             sys.exit(f"{self.key} ended with code {self.process.wait()} before it answered")
         return json.loads(line)
 
-    def ask(self, command):
-        self.process.stdin.write(command + "\n")
-        self.process.stdin.flush()
-        return self.answer()
-
     def step(self):
         time.sleep(SETTLE_SECONDS)
-        result = self.ask("step")
+        self.process.stdin.write("step\n")
+        self.process.stdin.flush()
+        result = self.answer()
         self.steps.append(result["seconds"])
         self.losses.append(result["loss"])
 
     def finish(self):
-        self.peak_bytes = self.ask("quit")["peak_bytes"]
+        with open(f"/proc/{self.process.pid}/status") as status:
+            self.peak_bytes = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+        self.process.stdin.close()
         self.process.wait()
 
     def summary(self, skip, seq_len):
@@ -86,8 +85,9 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--steps", type=int, default=6, help="steps of each side, those left out included")
     parser.add_argument("--skip", type=int, default=2, help="first steps left out of the figures")
-    parser.add_argument("--layers", type=int, default=28)
+    parser.add_argument("--flavor", default="0.6B", help="one that both sides know: 0.6B, 1.7B, debugmodel")
     parser.add_argument("--seq-len", type=int, default=512)
+    parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16", help="of parameters, gradients and moments")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--trine", type=pathlib.Path, default=ROOT / "build" / "bin" / "step_bench_trine")
     parser.add_argument("--attention", choices=["sdpa", "eager"], default="sdpa", help="the peer's attention")
@@ -104,11 +104,12 @@ def parse_arguments():
 
 def main():
     arguments = parse_arguments()
-    shape = ["--layers", str(arguments.layers), "--seq-len", str(arguments.seq_len), "--threads", str(arguments.threads)]
+    what = [arguments.flavor, str(arguments.seq_len), arguments.dtype]
+    environment = {"OMP_NUM_THREADS": str(arguments.threads)}
     peer_options = ["--attention", arguments.attention, *(["--compile"] if arguments.compile else [])]
-    contestants = [Contestant("peer", [*PEER, *shape, *peer_options], TUNED_MALLOC if arguments.tuned_malloc else None)]
+    contestants = [Contestant("peer", [*PEER, *what, *peer_options], environment | (TUNED_MALLOC if arguments.tuned_malloc else {}))]
     if not arguments.peer_only:
-        contestants.append(Contestant("trine", [str(arguments.trine), *shape]))
+        contestants.append(Contestant("trine", [str(arguments.trine), *what], environment))
     if len({contestant.facts["parameters"] for contestant in contestants}) > 1:
         sys.exit("the two sides built different models: " + ", ".join(f"{c.key} {c.facts['parameters']:,}" for c in contestants))
     for number in range(arguments.steps):
@@ -121,7 +122,7 @@ def main():
 
     results = {contestant.key: contestant.summary(arguments.skip, arguments.seq_len) for contestant in contestants}
     report = {"date": datetime.datetime.now().isoformat(timespec="seconds"), "cpu": cpu_name(), "arguments": vars(arguments), **results}
-    print(f"\n{report['cpu']}, {arguments.threads} threads, {arguments.layers} layers, {arguments.seq_len} tokens, bfloat16")
+    print(f"\n{report['cpu']}, {arguments.threads} threads, {arguments.flavor}, {arguments.seq_len} tokens, {arguments.dtype}")
     for result in results.values():
         print(
             f"{result['name']}: median {result['median_seconds']:.3f} s, fastest {result['min_seconds']:.3f} s, "

@@ -1,14 +1,15 @@
 // Trine's side of step_bench: the training step of a randomly initialised model, driven line by line on stdin.
 //
-// Usage: step_bench_trine FLAVOR SEQ_LEN DTYPE(bfloat16|float32|mixed). "step" runs one step and prints {"seconds":..,"loss":..};
-// "quit" prints {"peak_bytes":..} and ends. The step is the trainer's own: executor, gradient norm, clipping, AdamW.
-#include <sys/resource.h>
+// Usage: step_bench_trine FLAVOR SEQ_LEN DTYPE(bfloat16|float32|mixed); step_bench.py states the protocol. The step is the trainer's own:
+// executor, gradient norm, clipping, AdamW.
+#include <ATen/Parallel.h>
 
 #include <chrono>
 #include <iostream>
 #include <string>
 
 #include "base/random.h"
+#include "base/versions.h"
 #include "model/segments.h"
 #include "optim/adamw_optimizer.h"
 #include "optim/clipping.h"
@@ -45,6 +46,8 @@ int main(int argc, char** argv) {
   batch.loss_scale = 1.0 / static_cast<double>(seq_len);
   batch.longest = seq_len;
 
+  fmt::print("{{\"name\":\"Trine {}\",\"parameters\":{},\"threads\":{}}}\n", kTrineVersion, count(args).parameters, at::get_num_threads());
+  std::fflush(stdout);
   int64_t step = 0;
   for (std::string line; std::getline(std::cin, line);) {
     if (line == "step") {
@@ -54,11 +57,6 @@ int main(int argc, char** argv) {
       optimizer.step(++step, settings.lr, clip_factor(norm, 1.0));
       const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
       fmt::print("{{\"seconds\":{},\"loss\":{},\"grad_norm\":{}}}\n", seconds, loss, norm);
-    } else if (line == "quit") {
-      struct rusage usage {};
-      ::getrusage(RUSAGE_SELF, &usage);
-      fmt::print("{{\"peak_bytes\":{}}}\n", usage.ru_maxrss * int64_t{1024});
-      return 0;
     }
     std::fflush(stdout);
   }

