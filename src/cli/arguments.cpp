@@ -103,7 +103,8 @@ bool Arguments::parse(const Words& words) {
     }
   }
   if (num_taken_ < positionals_.size() && positionals_[num_taken_].required) {
-    throw UserError("{} needs {}: {}. `{} --help` says more.", usage_, positionals_[num_taken_].name, positionals_[num_taken_].help, usage_);
+    throw UserError("{} needs {}: {}. `{} --help` says more.", usage_, positionals_[num_taken_].name, positionals_[num_taken_].help,
+                    usage_);
   }
   return true;
 }
@@ -155,7 +156,9 @@ std::string Arguments::help() const {
     line += fmt::format(fmt::runtime(positional.values ? " [{}...]" : positional.required ? " {}" : " [{}]"), positional.name);
     add_row(positional.name, positional.help, positional.value && !positional.required ? *positional.value : "");
   }
-  for (const Flag& flag : flags_) add_row(flag.value_name.empty() ? flag.name : flag.name + " " + flag.value_name, flag.help, flag.default_text);
+  for (const Flag& flag : flags_) {
+    add_row(flag.value_name.empty() ? flag.name : flag.name + " " + flag.value_name, flag.help, flag.default_text);
+  }
   if (!flags_.empty()) line += " [flags]";
   if (recipe_options_) {
     line += " [options]";

@@ -15,7 +15,8 @@ int run(const Words& words) {
   std::string recipe;
   Words options;
   bool as_json = false, table = false, list = false;
-  Arguments arguments("trine config", "Prints the whole configuration that a recipe and options make, as a recipe that reads back to the same.");
+  Arguments arguments("trine config",
+                      "Prints the whole configuration that a recipe and options make, as a recipe that reads back to the same.");
   arguments.optional_positional("RECIPE", recipe, "a TOML file; without it, the defaults");
   arguments.flag("--json", as_json, "print it as JSON");
   arguments.flag("--list", list, "print what every option means instead");
@@ -25,7 +26,9 @@ int run(const Words& words) {
   if (as_json + table + list > 1) throw UserError("trine config: give one of --json, --list and --markdown.");
 
   if (list || table) {
-    if (!recipe.empty() || !options.empty()) throw UserError("trine config: --list and --markdown describe the options themselves and take no recipe.");
+    if (!recipe.empty() || !options.empty()) {
+      throw UserError("trine config: --list and --markdown describe the options themselves and take no recipe.");
+    }
     fmt::print("{}", list ? option_help() : option_markdown());
     return 0;
   }

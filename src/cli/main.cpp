@@ -13,6 +13,7 @@ const Command kCommands[] = {
     kConfigCommand,
     kVerifyCommand,
     kDoctorCommand,
+    kReportCommand,
 };
 
 void print_versions() {

@@ -44,9 +44,11 @@ class TogetherChecks {
 
   void check_schedule() const {
     const int64_t steps = config_.training.steps, warmup = config_.lr_scheduler.warmup_steps;
-    const int64_t decay = config_.lr_scheduler.decay_ratio ? std::llround(*config_.lr_scheduler.decay_ratio * static_cast<double>(steps)) : 0;
+    const int64_t decay =
+        config_.lr_scheduler.decay_ratio ? std::llround(*config_.lr_scheduler.decay_ratio * static_cast<double>(steps)) : 0;
     if (warmup > steps) {
-      log::warning("lr_scheduler.warmup_steps ({}) is more than training.steps ({}): the learning rate never reaches optimizer.lr.", warmup, steps);
+      log::warning("lr_scheduler.warmup_steps ({}) is more than training.steps ({}): the learning rate never reaches optimizer.lr.", warmup,
+                   steps);
     } else if (warmup + decay > steps) {
       log::warning("The warm-up ({} steps) and the decay ({} steps) overlap in a run of {} steps.", warmup, decay, steps);
     }
@@ -63,8 +65,10 @@ class TogetherChecks {
              "parquet, shards or chat.");
       }
       if (dataset == "c4_test" && paths.empty()) {
-        fail({dataset_name}, "c4_test does not come with Trine: give torchtitan's folder of that name as {}. The substitute that comes with "
-             "Trine is the dataset sample.", path_name);
+        fail({dataset_name},
+             "c4_test does not come with Trine: give torchtitan's folder of that name as {}. The substitute that comes with "
+             "Trine is the dataset sample.",
+             path_name);
       }
       if (dataset != "sample" && paths.empty()) fail({dataset_name}, "\"{}\" is a format: give the files as {}.", dataset, path_name);
     }
@@ -95,10 +99,12 @@ class TogetherChecks {
   void check_checkpoint() const {
     const CheckpointConfig& checkpoint = config_.checkpoint;
     if (checkpoint.last_save_in_hf && !checkpoint.enable) {
-      fail({"checkpoint.last_save_in_hf", "checkpoint.enable"}, "an export at the end needs saving to be on. Set checkpoint.enable = true.");
+      fail({"checkpoint.last_save_in_hf", "checkpoint.enable"},
+           "an export at the end needs saving to be on. Set checkpoint.enable = true.");
     }
     if (checkpoint.initial_load_in_hf && checkpoint.initial_load_path.empty()) {
-      fail({"checkpoint.initial_load_in_hf"}, "there is no folder to load from. Give checkpoint.initial_load_path or model.hf_assets_path.");
+      fail({"checkpoint.initial_load_in_hf"},
+           "there is no folder to load from. Give checkpoint.initial_load_path or model.hf_assets_path.");
     }
     if (!checkpoint.mirror_path.empty() && std::filesystem::weakly_canonical(checkpoint.mirror_path) ==
                                                std::filesystem::weakly_canonical(config_.job.dump_folder)) {

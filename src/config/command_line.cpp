@@ -36,12 +36,20 @@ Name name_of(const std::string& word) {
 // Without a place in the table there is no type: a value that looks like one is taken along.
 bool looks_like_value(const std::string& word) {
   double number;
-  return word == "true" || word == "false" || std::from_chars(word.data(), word.data() + word.size(), number).ptr == word.data() + word.size();
+  return word == "true" || word == "false" ||
+         std::from_chars(word.data(), word.data() + word.size(), number).ptr == word.data() + word.size();
 }
 
 bool has_value_inside(const std::string& word) { return word.find('=') != std::string::npos; }
 
 std::string value_inside(const std::string& word) { return word.substr(word.find('=') + 1); }
+
+// What the words say, without knowing the option's type.
+std::string written_value(const Name& name, std::span<const std::string> words) {
+  if (name.negated) return "false";
+  if (has_value_inside(words[0])) return value_inside(words[0]);
+  return words.size() == 2 ? words[1] : "true";
+}
 
 bool takes_next_word(const Name& name, std::span<const std::string> words) {
   if (has_value_inside(words[0]) || name.negated || words.size() < 2) return false;
@@ -68,8 +76,8 @@ void append(std::optional<Value>& list, const std::optional<Value>& more) {
 std::optional<Value> value_given(const Option& option, const Name& name, std::span<const std::string> words) {
   if (name.negated) {
     if (option.type != OptionType::kBool || has_value_inside(words[0])) {
-      throw UserError("{}: \"{}\": only an option that is true or false can be negated, and takes no value then; {} takes {}.", kWhere, words[0],
-                      option.full_name(), takes(option));
+      throw UserError("{}: \"{}\": only an option that is true or false can be negated, and takes no value then; {} takes {}.", kWhere,
+                      words[0], option.full_name(), takes(option));
     }
     return false;
   }
@@ -93,8 +101,7 @@ void apply_command_line(std::span<const std::string> words, Config& config, Orig
     i += taken.size();
 
     const Name name = name_of(taken[0]);
-    const std::string text = name.negated ? "false" : has_value_inside(taken[0]) ? value_inside(taken[0]) : taken.size() == 2 ? taken[1] : "true";
-    if (asks_nothing_of_later_feature(name.section, name.name, text, kWhere)) continue;
+    if (asks_nothing_of_later_feature(name.section, name.name, written_value(name, taken), kWhere)) continue;
 
     const Option& option = require_option(name.section, name.name, kWhere);
     std::optional<Value> value = value_given(option, name, taken);

@@ -57,8 +57,8 @@ std::string option_help() {
 std::string option_markdown() {
   std::string text;
   for (const OptionSection& section : option_table()) {
-    text += fmt::format("{}## {}\n\n{}\n\n| option | default | takes | meaning |\n|---|---|---|---|\n", text.empty() ? "" : "\n", section.name,
-                        section.help);
+    text += fmt::format("{}## {}\n\n{}\n\n| option | default | takes | meaning |\n|---|---|---|---|\n", text.empty() ? "" : "\n",
+                        section.name, section.help);
     for (const Option& option : section.options) {
       text += fmt::format("| `{}` | `{}` | {} | {} |\n", option.name, default_text(option), cell(takes(option)), cell(option.help));
     }

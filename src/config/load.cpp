@@ -26,7 +26,8 @@ std::vector<std::string> datasets_of(const std::vector<std::string>& paths, cons
   for (const std::string& path : paths) {
     datasets.push_back(dataset_of(path));
     if (datasets.back().empty()) {
-      throw UserError("{0}.dataset_path \"{1}\": its name does not tell the format. Give {0}.dataset (jsonl, text, parquet, shards, chat).", section, path);
+      throw UserError("{0}.dataset_path \"{1}\": its name does not tell the format. Give {0}.dataset (jsonl, text, parquet, shards, chat).",
+                      section, path);
     }
   }
   return datasets;
@@ -34,10 +35,14 @@ std::vector<std::string> datasets_of(const std::vector<std::string>& paths, cons
 
 // What follows from the other options when it is left open.
 void fill_in(Config& config) {
-  if (config.job.dump_folder.empty()) config.job.dump_folder = "runs/" + (config.recipe.empty() ? "default" : config.recipe.stem().string());
+  if (config.job.dump_folder.empty()) {
+    config.job.dump_folder = "runs/" + (config.recipe.empty() ? "default" : config.recipe.stem().string());
+  }
 
   DataloaderConfig& data = config.dataloader;
-  if (data.dataset.empty()) data.dataset = data.dataset_path.empty() ? std::vector<std::string>{"sample"} : datasets_of(data.dataset_path, "dataloader");
+  if (data.dataset.empty()) {
+    data.dataset = data.dataset_path.empty() ? std::vector<std::string>{"sample"} : datasets_of(data.dataset_path, "dataloader");
+  }
 
   ValidationConfig& validation = config.validation;
   if (validation.enable && validation.dataset.empty()) {

@@ -165,7 +165,8 @@ std::optional<Value> as_value(const std::optional<T>& value) {
 
 std::optional<Value> value_of_text(OptionType type, const std::string& text) {
   switch (type) {
-    case OptionType::kBool: return text == "true" ? std::optional<Value>(true) : text == "false" ? std::optional<Value>(false) : std::nullopt;
+    case OptionType::kBool:
+      return text == "true" ? std::optional<Value>(true) : text == "false" ? std::optional<Value>(false) : std::nullopt;
     case OptionType::kInteger: return as_value(number_of<int64_t>(text));
     case OptionType::kNumber: return as_value(number_of<double>(text));
     case OptionType::kText: return text;

@@ -30,7 +30,8 @@ constexpr OptionType option_type() {
 template <class Section>
 class SectionOf {
  public:
-  SectionOf(std::string name, Section Config::* member, std::string help) : member_(member), section_{std::move(name), std::move(help), {}} {}
+  SectionOf(std::string name, Section Config::* member, std::string help)
+      : member_(member), section_{std::move(name), std::move(help), {}} {}
 
   template <class T>
   SectionOf& option(std::string name, T Section::* field, std::type_identity_t<T> default_value, Check check, std::string help) {
@@ -120,8 +121,10 @@ OptionSection dataloader_options() {
       .option("text_field", &S::text_field, "text", anything(), "the field of JSONL and Parquet records that holds the text")
       .option("document_end", &S::document_end, "auto", one_of({"auto", "eos", "none"}),
               "the token after a document; auto: <|endoftext|> or its like, else the tokenizer's end token; none after chats")
-      .option("on_bad_record", &S::on_bad_record, "error", one_of({"error", "skip"}), "what a record that cannot be read does; skips are counted")
-      .option("on_long_chat", &S::on_long_chat, "error", one_of({"error", "skip"}), "what a chat longer than seq_len does; skips are counted")
+      .option("on_bad_record", &S::on_bad_record, "error", one_of({"error", "skip"}),
+              "what a record that cannot be read does; skips are counted")
+      .option("on_long_chat", &S::on_long_chat, "error", one_of({"error", "skip"}),
+              "what a chat longer than seq_len does; skips are counted")
       .option("num_epochs", &S::num_epochs, 0, at_least(0), "passes over the data; 0: without end")
       .option("shuffle_window", &S::shuffle_window, 1000, at_least(0), "documents among which the next one is drawn; 0: in order")
       .option("prefetch", &S::prefetch, 2, at_least(0), "steps whose rows a thread prepares ahead; 0: none");
@@ -147,7 +150,8 @@ OptionSection optimizer_options() {
       .option("beta2", &S::beta2, 0.95, between(0, 0.999999), "decay of the second moment")
       .option("eps", &S::eps, 1e-8, above(0), "added to the root of the second moment")
       .option("weight_decay", &S::weight_decay, 0.1, at_least(0), "decoupled weight decay, times the learning rate")
-      .option("state_dtype", &S::state_dtype, "float32", one_of({"float32", "bfloat16"}), "of the moments; bfloat16 halves them and rounds them")
+      .option("state_dtype", &S::state_dtype, "float32", one_of({"float32", "bfloat16"}),
+              "of the moments; bfloat16 halves them and rounds them")
       .option("no_decay", &S::no_decay, {"*norm.weight"}, anything(), "name patterns of parameters without weight decay");
 }
 

@@ -52,7 +52,8 @@ class RecipeReader {
       if (const toml::table* section = node.as_table()) {
         read_section(std::string(key.str()), *section);
       } else {
-        throw UserError("{}: {} stands outside a section: options are written under [section] lines, as section.name.", at(node), key.str());
+        throw UserError("{}: {} stands outside a section: options are written under [section] lines, as section.name.", at(node),
+                        key.str());
       }
     }
   }

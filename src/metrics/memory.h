@@ -15,7 +15,7 @@ class ProcessMemory {
  public:
   ProcessMemory();
 
-  // Only for the method without reset: notes the present size. Takes some 20 microseconds; call where much memory is held.
+  // Only for the method without reset: notes the present size. Takes tens of microseconds; call where much memory is held.
   void sample();
 
   // The peak since the last call (or construction), then starts a new window.

@@ -10,6 +10,22 @@
 namespace trine {
 namespace {
 
+std::string stretch_line(std::string_view name, const Stretch& stretch, const Speedometer& speed) {
+  std::string steps = fmt::format("{}", stretch.first_step);
+  if (stretch.count > 1) steps += fmt::format("-{}", stretch.last_step);
+  std::string line = fmt::format("  {:<10} {:>11}  ", name, steps);
+  line += stretch.count > 1
+              ? fmt::format("median {}, mean {} a step", in_duration(stretch.median_seconds), in_duration(stretch.mean_seconds))
+              : in_duration(stretch.mean_seconds);
+  line += fmt::format("  {} tokens/s", with_commas(std::llround(stretch.tokens_per_second)));
+  if (speed.flops_per_token > 0) line += fmt::format("  {:.2f} TFLOP/s", speed.tflops(stretch.tokens_per_second));
+  const double mfu = speed.mfu(stretch.tokens_per_second);
+  if (mfu >= 0) line += fmt::format("  MFU {:.2f}%", mfu);
+  return line + fmt::format("  waiting for data {:.1f}%", 100 * stretch.data_share);
+}
+
+}  // namespace
+
 Stretch stretch_of(std::span<const StepTiming> steps) {
   Stretch stretch;
   if (steps.empty()) return stretch;
@@ -35,22 +51,6 @@ Stretch stretch_of(std::span<const StepTiming> steps) {
   }
   return stretch;
 }
-
-std::string stretch_line(std::string_view name, const Stretch& stretch, const Speedometer& speed) {
-  std::string steps = fmt::format("{}", stretch.first_step);
-  if (stretch.count > 1) steps += fmt::format("-{}", stretch.last_step);
-  std::string line = fmt::format("  {:<10} {:>11}  ", name, steps);
-  line += stretch.count > 1
-              ? fmt::format("median {}, mean {} a step", in_duration(stretch.median_seconds), in_duration(stretch.mean_seconds))
-              : in_duration(stretch.mean_seconds);
-  line += fmt::format("  {} tokens/s", with_commas(std::llround(stretch.tokens_per_second)));
-  if (speed.flops_per_token > 0) line += fmt::format("  {:.2f} TFLOP/s", speed.tflops(stretch.tokens_per_second));
-  const double mfu = speed.mfu(stretch.tokens_per_second);
-  if (mfu >= 0) line += fmt::format("  MFU {:.2f}%", mfu);
-  return line + fmt::format("  waiting for data {:.1f}%", 100 * stretch.data_share);
-}
-
-}  // namespace
 
 Summary summarize(std::span<const StepTiming> steps, int64_t warmup_steps, double total_seconds) {
   Summary summary;

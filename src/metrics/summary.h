@@ -26,6 +26,9 @@ struct Stretch {
   double data_share = 0;         // of the time, 0..1
 };
 
+// The figures of `steps`, which follow each other.
+Stretch stretch_of(std::span<const StepTiming> steps);
+
 struct Summary {
   Stretch first;      // the first step of the process
   Stretch warmup;     // the `warmup_steps` after it

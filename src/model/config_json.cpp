@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "base/errors.h"
+#include "base/files.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "model/json_fields.h"
@@ -137,9 +138,11 @@ void read_plain(JsonFields& fields, const char* key, std::optional<T> found, T& 
 
 }  // namespace
 
-ModelArgs read_config_json(const std::filesystem::path& file) {
-  const Json json = read_json_file(file);
-  JsonFields fields(json, file.string());
+ModelArgs read_config_json(const std::filesystem::path& file) { return parse_config_json(read_file(file), file.string()); }
+
+ModelArgs parse_config_json(std::string_view text, const std::string& where) {
+  const Json json = parse_json(text, where);
+  JsonFields fields(json, where);
   const ModelClass& defaults = class_of(fields);
 
   ModelArgs args;
@@ -157,12 +160,12 @@ ModelArgs read_config_json(const std::filesystem::path& file) {
 
   for (const std::string& key : kWithoutEffect) fields.accept(key);
   if (const auto unread = fields.unread(); !unread.empty()) {
-    log::warning("{}: keys that Trine does not know, and that have no effect: {}", file.string(), fmt::join(unread, ", "));
+    log::warning("{}: keys that Trine does not know, and that have no effect: {}", where, fmt::join(unread, ", "));
   }
-  check_model_args(args, file.string());
+  check_model_args(args, where);
   if (args.model_type == "llama" && args.hidden_size % args.num_attention_heads != 0) {
     throw UserError("{}: hidden_size is {} and num_attention_heads is {}; for model_type llama Transformers wants a multiple",
-                    file.string(), args.hidden_size, args.num_attention_heads);
+                    where, args.hidden_size, args.num_attention_heads);
   }
   return args;
 }

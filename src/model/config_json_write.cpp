@@ -70,8 +70,9 @@ void update(OrderedJson& json, const ModelArgs& old, const ModelArgs& args) {
 std::string write_config_json(const ModelArgs& args, const std::filesystem::path& source, const std::string& torch_dtype) {
   OrderedJson json;
   if (!source.empty() && std::filesystem::exists(source)) {
-    const ModelArgs old = read_config_json(source);  // refuses what the plain parse below would let through
-    json = OrderedJson::parse(read_file(source));
+    const std::string text = read_file(source);
+    const ModelArgs old = parse_config_json(text, source.string());  // refuses what the plain parse below would let through
+    json = OrderedJson::parse(text);
     update(json, old, args);
   } else {
     json = complete(args);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "config/config.h"
@@ -54,6 +55,8 @@ RopeFrequencies rope_frequencies(const ModuleSpec& rotary);
 
 // Parses a Hugging Face config.json of a supported type. Throws UserError naming file and key (cases A1-A12).
 ModelArgs read_config_json(const std::filesystem::path& file);
+// The same from text; `where` opens every message.
+ModelArgs parse_config_json(std::string_view text, const std::string& where);
 
 // The JSON text of a config.json for these arguments, based on `source` (its other keys are kept) when that file exists.
 std::string write_config_json(const ModelArgs& args, const std::filesystem::path& source, const std::string& torch_dtype);

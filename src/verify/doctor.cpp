@@ -52,7 +52,8 @@ void add_versions(Findings& findings) {
   std::string built_with;
   for (const LibraryVersion& library : library_versions()) {
     if (library.name == "torch") built_with = library.found;
-    const std::string warning = is_tested(library) ? "" : fmt::format("tested with {}; run the tests before trusting this one", library.tested);
+    const std::string warning =
+        is_tested(library) ? "" : fmt::format("tested with {}; run the tests before trusting this one", library.tested);
     findings.push_back({"versions", library.name, library.found, "", warning});
   }
   if (const fs::path folder = loaded_libtorch_folder(); !folder.empty()) {
@@ -96,7 +97,8 @@ int64_t available_memory() {
 
 void add_memory(Findings& findings) {
   const auto capacity = static_cast<int64_t>(memory_capacity_bytes());
-  add_size(findings, "memory", "for this process", capacity, 4 * kGiB, "quickstart needs about 2 GiB, SmolLM2-135M 3 GiB, Qwen3-0.6B 12 GiB");
+  add_size(findings, "memory", "for this process", capacity, 4 * kGiB,
+           "quickstart needs about 2 GiB, SmolLM2-135M 3 GiB, Qwen3-0.6B 12 GiB");
   add_size(findings, "memory", "available now", std::min(capacity, available_memory()), 3 * kGiB, "other programs use most of the memory");
   const std::string huge_pages = content_of("/sys/kernel/mm/transparent_hugepage/enabled");  // "always [madvise] never"
   const size_t open = huge_pages.find('['), close = huge_pages.find(']');

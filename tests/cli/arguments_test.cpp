@@ -50,7 +50,8 @@ std::string error_of(const Words& words) {
 }
 
 TEST(Arguments, TakesFlagsInEveryFormAroundTheWords) {
-  const Taken taken = take({"--max_new_tokens", "5", "model", "--temperature=0.5", "--seed", "-1", "--json", "other", "--stop", "a", "--stop=b=c"});
+  const Taken taken =
+      take({"--max_new_tokens", "5", "model", "--temperature=0.5", "--seed", "-1", "--json", "other", "--stop", "a", "--stop=b=c"});
   EXPECT_EQ(taken.model, "model");
   EXPECT_EQ(taken.prompt, "other");
   EXPECT_EQ(taken.count, 5);

@@ -35,7 +35,8 @@ TEST(Together, DatasetsAndPathsGoWithEachOther) {
   EXPECT_THAT(option_error({"--dataloader.dataset=jsonl"}), HasSubstr("give the files as dataloader.dataset_path"));
   EXPECT_THAT(option_error({"--dataloader.dataset=sample", "--dataloader.dataset_path=a.jsonl"}), HasSubstr("takes no path"));
   EXPECT_THAT(option_error({"--dataloader.dataset=text,jsonl", "--dataloader.dataset_path=a,b,c"}), HasSubstr("2 datasets for 3 paths"));
-  EXPECT_THAT(option_error({"--dataloader.dataset=text", "--dataloader.dataset_path=a,b", "--dataloader.weights=1"}), HasSubstr("1 weights for 2"));
+  EXPECT_THAT(option_error({"--dataloader.dataset=text", "--dataloader.dataset_path=a,b", "--dataloader.weights=1"}),
+              HasSubstr("1 weights for 2"));
   EXPECT_EQ(option_error({"--dataloader.dataset=c4_test", "--dataloader.dataset_path=folder"}), "no error");
 }
 
@@ -47,7 +48,8 @@ TEST(Together, ValidationNeedsText) {
 TEST(Together, ExportNeedsSavingAndLoadingNeedsAFolder) {
   EXPECT_THAT(option_error({"--checkpoint.last_save_in_hf"}), HasSubstr("Set checkpoint.enable = true"));
   EXPECT_THAT(option_error({"--checkpoint.initial_load_in_hf"}), HasSubstr("model.hf_assets_path"));
-  EXPECT_THAT(option_error({"--checkpoint.enable", "--job.dump_folder=runs/a", "--checkpoint.mirror_path=runs/../runs/a"}), HasSubstr("mirror"));
+  EXPECT_THAT(option_error({"--checkpoint.enable", "--job.dump_folder=runs/a", "--checkpoint.mirror_path=runs/../runs/a"}),
+              HasSubstr("mirror"));
 }
 
 std::string warnings_of(const std::vector<std::string>& options) {
@@ -64,7 +66,8 @@ TEST(Together, SchedulesThatDoNotFitAreWarnedOf) {
 }
 
 TEST(Together, OptionsWithoutEffectAreWarnedOf) {
-  EXPECT_THAT(warnings_of({"--validation.interval=5"}), AllOf(HasSubstr("validation.interval has no effect"), HasSubstr("validation.enable is false")));
+  EXPECT_THAT(warnings_of({"--validation.interval=5"}),
+              AllOf(HasSubstr("validation.interval has no effect"), HasSubstr("validation.enable is false")));
   EXPECT_THAT(warnings_of({"--checkpoint.async_mode=async"}), HasSubstr("checkpoint.async_mode has no effect"));
   EXPECT_THAT(warnings_of({"--activation_checkpoint.selective_ac_option=3"}), HasSubstr("no effect"));
   EXPECT_THAT(warnings_of({"--expect.first_loss_tolerance=1"}), HasSubstr("no effect"));

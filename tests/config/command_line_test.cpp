@@ -51,14 +51,16 @@ TEST(CommandLine, NoneUnsetsWhatMayBeUnset) {
 }
 
 TEST(CommandLine, UnknownOptionNamesTheNearest) {  // J6
-  EXPECT_THAT(option_error({"--training.setps", "3"}), AllOf(HasSubstr("command line: "), HasSubstr("training.setps"), HasSubstr("training.steps")));
+  EXPECT_THAT(option_error({"--training.setps", "3"}),
+              AllOf(HasSubstr("command line: "), HasSubstr("training.setps"), HasSubstr("training.steps")));
   EXPECT_THAT(option_error({"--training.lr", "3"}), AllOf(HasSubstr("wrong section"), HasSubstr("optimizer.lr")));
   EXPECT_THAT(option_error({"--debug.no-determinstic"}), HasSubstr("debug.deterministic"));
   EXPECT_THAT(option_error({"--zzzz.qqqqqqqq", "3"}), AllOf(HasSubstr("no section [zzzz]"), HasSubstr("training")));
 }
 
 TEST(CommandLine, WrongTypeAndImpossibleValueNameOptionAndValue) {  // J6
-  EXPECT_THAT(option_error({"--training.steps", "many"}), AllOf(HasSubstr("command line: training.steps = \"many\""), HasSubstr("whole number")));
+  EXPECT_THAT(option_error({"--training.steps", "many"}),
+              AllOf(HasSubstr("command line: training.steps = \"many\""), HasSubstr("whole number")));
   EXPECT_THAT(option_error({"--training.steps", "1e3"}), HasSubstr("whole number"));
   EXPECT_THAT(option_error({"--training.steps", "99999999999999999999"}), HasSubstr("whole number"));
   EXPECT_THAT(option_error({"--training.steps=0"}), HasSubstr("at least 1"));

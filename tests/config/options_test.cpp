@@ -49,7 +49,8 @@ TEST(OptionTable, EachOptionSetsTheFieldThatItGets) {
       // No other option of the table sees the change.
       for (const OptionSection& each : option_table()) {
         for (const Option& bystander : each.options) {
-          if (bystander.full_name() != option.full_name()) EXPECT_EQ(bystander.get(config), bystander.default_value) << bystander.full_name();
+          if (bystander.full_name() != option.full_name())
+            EXPECT_EQ(bystander.get(config), bystander.default_value) << bystander.full_name();
         }
       }
     }

@@ -33,13 +33,15 @@ TEST(Recipe, TakesOneTextForAListAndDottedKeysForSections) {
 
 TEST(Recipe, MisspeltKeyNamesFileLineSectionAndNearestKey) {  // J6
   EXPECT_THAT(recipe_error("[training]\nsteps = 1\n\nsecq_len = 5\n"),
-              AllOf(HasSubstr("MisspeltKeyNamesFileLineSectionAndNearestKey.toml:4: "), HasSubstr("training.secq_len"), HasSubstr("training.seq_len")));
+              AllOf(HasSubstr("MisspeltKeyNamesFileLineSectionAndNearestKey.toml:4: "), HasSubstr("training.secq_len"),
+                    HasSubstr("training.seq_len")));
   EXPECT_THAT(recipe_error("[optimizer]\nlearning_rte = 1\n"), AllOf(HasSubstr(".toml:2: "), HasSubstr("Did you mean optimizer.lr?")));
   EXPECT_THAT(recipe_error("[optimiser]\nlr = 1\n"), AllOf(HasSubstr(".toml:1: "), HasSubstr("[optimiser]"), HasSubstr("\"optimizer\"")));
 }
 
 TEST(Recipe, KeyInTheWrongSectionNamesTheRightOne) {  // J6
-  EXPECT_THAT(recipe_error("[training]\nlr = 1\n"), AllOf(HasSubstr(".toml:2: training.lr"), HasSubstr("wrong section"), HasSubstr("optimizer.lr")));
+  EXPECT_THAT(recipe_error("[training]\nlr = 1\n"),
+              AllOf(HasSubstr(".toml:2: training.lr"), HasSubstr("wrong section"), HasSubstr("optimizer.lr")));
   EXPECT_THAT(recipe_error("[model]\nsteps = 1\n"), AllOf(HasSubstr("training.steps"), HasSubstr("profiling.steps")));
 }
 
@@ -48,7 +50,8 @@ TEST(Recipe, KeyOutsideASectionIsAnError) {
 }
 
 TEST(Recipe, WrongTypeNamesValueAndTypeWanted) {  // J6
-  EXPECT_THAT(recipe_error("[optimizer]\nlr = \"1e-3\"\n"), AllOf(HasSubstr(".toml:2: optimizer.lr = \"1e-3\""), HasSubstr("takes a number")));
+  EXPECT_THAT(recipe_error("[optimizer]\nlr = \"1e-3\"\n"),
+              AllOf(HasSubstr(".toml:2: optimizer.lr = \"1e-3\""), HasSubstr("takes a number")));
   EXPECT_THAT(recipe_error("[training]\nsteps = 1.5\n"), AllOf(HasSubstr("training.steps = 1.5"), HasSubstr("a whole number, at least 1")));
   EXPECT_THAT(recipe_error("[training]\nsteps = true\n"), HasSubstr("wrong type"));
   EXPECT_THAT(recipe_error("[validation]\nenable = 1\n"), HasSubstr("takes true or false"));
@@ -65,7 +68,8 @@ TEST(Recipe, ImpossibleValueNamesWhatIsAllowed) {
   EXPECT_THAT(recipe_error("[optimizer]\nbeta1 = 1.0\n"), HasSubstr("from 0 to"));
   EXPECT_THAT(recipe_error("[optimizer]\nlr = nan\n"), HasSubstr("is not possible"));
   EXPECT_THAT(recipe_error("[training]\ntime_limit = inf\n"), HasSubstr("is not possible"));
-  EXPECT_THAT(recipe_error("[training]\ndtype = 'bflaot16'\n"), AllOf(HasSubstr("float32, bfloat16"), HasSubstr("Did you mean \"bfloat16\"?")));
+  EXPECT_THAT(recipe_error("[training]\ndtype = 'bflaot16'\n"),
+              AllOf(HasSubstr("float32, bfloat16"), HasSubstr("Did you mean \"bfloat16\"?")));
   EXPECT_THAT(recipe_error("[dataloader]\ndataset = ['jsonl', 'jsn']\ndataset_path = ['a', 'b']\n"), HasSubstr("is not possible"));
 }
 
@@ -100,7 +104,8 @@ TEST(Recipe, FeaturesToComeAreRefusedByName) {
 }
 
 TEST(Recipe, TurningAFeatureToComeOffIsNoError) {
-  EXPECT_EQ(recipe_error("[compile]\nenable = false\n[parallelism]\ndata_parallel_shard_degree = -1\npipeline_parallel_degree = 1\n"), "no error");
+  EXPECT_EQ(recipe_error("[compile]\nenable = false\n[parallelism]\ndata_parallel_shard_degree = -1\npipeline_parallel_degree = 1\n"),
+            "no error");
 }
 
 TEST(Recipe, OpenOptionsAreFilledIn) {
@@ -111,7 +116,8 @@ TEST(Recipe, OpenOptionsAreFilledIn) {
   const Config by_ending = load_text("[dataloader]\ndataset_path = ['a.jsonl', 'b.txt', 'c.jsonl.zst', 'd.parquet', 'e.tokens']");
   EXPECT_EQ(by_ending.dataloader.dataset, (std::vector<std::string>{"jsonl", "text", "jsonl", "parquet", "shards"}));
   EXPECT_TRUE(by_ending.validation.dataset.empty());
-  const Config chats = load_text("[dataloader]\ndataset = 'chat'\ndataset_path = 'a.jsonl'\n[validation]\nenable = true\ndataset_path = 'b.jsonl'");
+  const Config chats =
+      load_text("[dataloader]\ndataset = 'chat'\ndataset_path = 'a.jsonl'\n[validation]\nenable = true\ndataset_path = 'b.jsonl'");
   EXPECT_EQ(chats.validation.dataset, std::vector<std::string>{"chat"});
   const Config from_assets = load_text("[model]\nhf_assets_path = 'folder'\n[checkpoint]\ninitial_load_in_hf = true");
   EXPECT_EQ(from_assets.checkpoint.initial_load_path, "folder");

@@ -14,7 +14,8 @@ namespace {
 
 TEST(Resolved, TomlReadsBackToTheSameConfiguration) {
   const Config config = load_text(
-      "[job]\ndump_folder = 'x y'\ndescription = '''a \"quoted\" \\ line\nand \u00e9'''\n[training]\nmax_norm = 3\n[model]\nrope_theta = 1e6\n"
+      "[job]\ndump_folder = 'x y'\ndescription = '''a \"quoted\" \\ line\nand \u00e9'''\n[training]\nmax_norm = 3\n[model]\nrope_theta = "
+      "1e6\n"
       "tie_word_embeddings = true\n[optimizer]\nlr = 0.00012345678901234567\nno_decay = []\n[profiling]\nsteps = [3, 4]\n"
       "[dataloader]\ndataset_path = ['a.jsonl', 'b.txt']\nweights = [1, 0.25]\n");
   const Config again = load_text(resolved_toml(config));
