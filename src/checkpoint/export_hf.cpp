@@ -197,7 +197,8 @@ StoredDtype resolve_export_dtype(const std::string& option, const fs::path& sour
   }
   if (!source_folder.empty() && has_hf_weights(source_folder)) {
     std::map<StoredDtype, int64_t> values;
-    for (const StoredTensor& tensor : HfWeights(source_folder).tensors()) values[tensor.dtype] += element_count(tensor.shape);
+    const HfWeights source(source_folder);
+    for (const StoredTensor& tensor : source.tensors()) values[tensor.dtype] += element_count(tensor.shape);
     const auto most = std::max_element(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
     if (most != values.end() && !config_dtype_name(most->first).empty()) return most->first;
   }

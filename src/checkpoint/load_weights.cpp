@@ -13,10 +13,6 @@ namespace trine {
 namespace {
 
 constexpr int64_t kChunk = int64_t{1} << 22;  // elements converted at a time
-constexpr size_t kExamples = 5;
-constexpr std::string_view kFrequencies = ".rotary_emb.inv_freq";  // a buffer of older exports; computed anew from config.json
-
-std::string shape_text(const std::vector<int64_t>& shape) { return fmt::format("[{}]", fmt::join(shape, ", ")); }
 
 // `bytes` as a tensor; copied if it does not lie where its type may be read.
 at::Tensor as_tensor(std::span<const std::byte> bytes, StoredDtype dtype) {
@@ -47,61 +43,6 @@ void check_destination(const std::string& name, const at::Tensor& destination) {
   }
 }
 
-// What does not fit, gathered over all keys before one message is made of it.
-struct Faults {
-  std::vector<std::string> missing, unexpected, misshaped;
-
-  bool any() const { return !missing.empty() || !unexpected.empty() || !misshaped.empty(); }
-};
-
-void append(std::string& message, const char* title, const std::vector<std::string>& names, const std::vector<std::string>& others) {
-  if (names.empty()) return;
-  message += fmt::format("\n  {}:", title);
-  for (size_t i = 0; i < std::min(names.size(), kExamples); ++i) {
-    const std::string near = nearest(names[i], others);
-    message += fmt::format("{} {}{}", i ? "," : "", names[i], near.empty() ? "" : fmt::format(" (there is {})", near));
-  }
-  if (names.size() > kExamples) message += fmt::format(", and {} more", names.size() - kExamples);
-}
-
-std::string message_of(const Faults& faults, const WeightSource& source, size_t num_wanted) {
-  std::string message = fmt::format("{} does not hold this model's weights: of {} wanted, {} are missing and {} have another shape; {} are unexpected.",
-                                    source.description(), num_wanted, faults.missing.size(), faults.misshaped.size(), faults.unexpected.size());
-  append(message, "missing", faults.missing, faults.unexpected);
-  append(message, "unexpected", faults.unexpected, faults.missing);
-  append(message, "other shape", faults.misshaped, {});
-  const auto has = [](const std::vector<std::string>& names, auto&& test) { return std::any_of(names.begin(), names.end(), test); };
-  if (has(faults.missing, [](const std::string& n) { return n == "lm_head.weight"; })) {
-    message += "\n  There is no output head. If it is tied to the embedding, config.json must say \"tie_word_embeddings\": true.";
-  }
-  if (has(faults.unexpected, [](const std::string& n) { return n.ends_with(".bias"); })) {
-    message += "\n  The model that config.json describes has no biases; a file with biases is of another architecture.";
-  }
-  if (has(faults.unexpected, [](const std::string& n) { return n.ends_with("_scale") || n.ends_with("_scale_inv") || n.ends_with(".qweight"); })) {
-    message += "\n  These are quantised weights; Trine loads float32, bfloat16 and float16.";
-  }
-  return message;
-}
-
-// A name tied to another one: its values must be the other's.
-void check_tied(const WeightSource& source, const StoredTensor& tied, const std::string& partner_name) {
-  const StoredTensor* partner = source.find(partner_name);
-  if (!partner) return;  // reported as missing
-  const auto fail = [&](const std::string& what) {
-    return UserError("{}: {} is tied to {} (tie_word_embeddings is true), but {}. Either config.json or the file is wrong.",
-                     source.description(), tied.name, partner_name, what);
-  };
-  if (tied.shape != partner->shape) throw fail(fmt::format("has shape {} and not {}", shape_text(tied.shape), shape_text(partner->shape)));
-  const int64_t count = element_count(tied.shape);
-  for (int64_t begin = 0; begin < count; begin += kChunk) {
-    const int64_t length = std::min(kChunk, count - begin);
-    at::Tensor a = at::empty({length}, at::kFloat), b = at::empty({length}, at::kFloat);
-    load_tensor(source, tied, a, begin);
-    load_tensor(source, *partner, b, begin);
-    if (std::memcmp(a.data_ptr(), b.data_ptr(), static_cast<size_t>(length) * sizeof(float)) != 0) throw fail("holds other values");
-  }
-}
-
 }  // namespace
 
 at::ScalarType to_scalar_type(StoredDtype dtype) {
@@ -129,50 +70,59 @@ void load_tensor(const WeightSource& source, const StoredTensor& tensor, at::Ten
   fill(source, tensor, destination, first, 0, destination.numel());
 }
 
-LoadReport load_weights(const WeightSource& source, const std::vector<WantedTensor>& wanted, const std::map<std::string, std::string>& tied) {
-  LoadReport report;
-  report.notes = source.notes();
-  std::map<std::string, const WantedTensor*> by_name;
+std::string tied_fault(const WeightSource& source, const std::string& name, const std::string& partner_name) {
+  const StoredTensor *tied = source.find(name), *partner = source.find(partner_name);
+  const auto fault = [&](const std::string& what) {
+    return fmt::format("{}: {} is tied to {} (tie_word_embeddings is true), but {}. Either config.json or the file is wrong.",
+                       source.description(), name, partner_name, what);
+  };
+  if (!partner) return fault("the file lacks the latter");
+  if (tied->shape != partner->shape) {
+    return fault(fmt::format("has shape [{}] and not [{}]", fmt::join(tied->shape, ", "), fmt::join(partner->shape, ", ")));
+  }
+  const int64_t count = element_count(tied->shape);
+  for (int64_t begin = 0; begin < count; begin += kChunk) {
+    const int64_t length = std::min(kChunk, count - begin);
+    at::Tensor a = at::empty({length}, at::kFloat), b = at::empty({length}, at::kFloat);
+    load_tensor(source, *tied, a, begin);
+    load_tensor(source, *partner, b, begin);
+    if (std::memcmp(a.data_ptr(), b.data_ptr(), static_cast<size_t>(length) * sizeof(float)) != 0) return fault("holds other values");
+  }
+  return "";
+}
+
+LoadReport load_weights(const WeightSource& source, const std::vector<WantedTensor>& wanted, const TiedNames& tied) {
+  std::map<std::string, std::vector<int64_t>> shapes;
   for (const WantedTensor& one : wanted) {
     check_destination(one.name, one.destination);
-    by_name[one.name] = &one;
+    if (one.first < 0 || one.first + one.destination.numel() > element_count(one.shape)) {
+      throw std::logic_error("destination of " + one.name + " reaches outside it");
+    }
+    shapes[one.name] = one.shape;
   }
-  report.total = static_cast<int64_t>(by_name.size());
+  const KeyAccount account = account_keys(source, shapes, tied);
+  if (!account.fits()) throw UserError(explain(account, source));
 
-  Faults faults;
+  LoadReport report;
+  report.notes = source.notes();
+  report.total = account.wanted;
+  for (const std::string& name : account.tied) {
+    if (const std::string fault = tied_fault(source, name, tied.at(name)); !fault.empty()) throw UserError(fault);
+    report.notes.push_back(fmt::format("{} is in the file and equals {}, to which it is tied; it is counted once", name, tied.at(name)));
+  }
+  if (account.rotary_frequencies) {
+    report.notes.push_back(fmt::format("{} tensors *.rotary_emb.inv_freq are ignored: rotary frequencies follow from config.json",
+                                       account.rotary_frequencies));
+  }
   std::map<std::string, const StoredTensor*> stored;
-  int64_t frequencies = 0;
   for (const StoredTensor& tensor : source.tensors()) {
-    if (const auto place = by_name.find(tensor.name); place != by_name.end()) {
-      stored[tensor.name] = &tensor;
-      if (tensor.shape != place->second->shape) {
-        faults.misshaped.push_back(fmt::format("{} (file {}, model {})", tensor.name, shape_text(tensor.shape), shape_text(place->second->shape)));
-      }
-    } else if (tensor.name.ends_with(kFrequencies)) {
-      ++frequencies;
-    } else if (!tied.contains(tensor.name)) {
-      faults.unexpected.push_back(tensor.name);
-    }
-  }
-  for (const auto& [name, one] : by_name) {
-    if (!stored.contains(name)) faults.missing.push_back(name);
-  }
-  if (faults.any()) throw UserError(message_of(faults, source, by_name.size()));
-  for (const auto& [name, tensor] : stored) {
+    if (!shapes.contains(tensor.name)) continue;
+    stored[tensor.name] = &tensor;
     try {
-      to_scalar_type(tensor->dtype);
+      to_scalar_type(tensor.dtype);
     } catch (const UserError& e) {
-      throw UserError("{}: {}: {}", source.description(), name, e.what());
+      throw UserError("{}: {}: {}", source.description(), tensor.name, e.what());
     }
-  }
-  for (const auto& [name, partner] : tied) {
-    if (const StoredTensor* head = source.find(name)) {
-      check_tied(source, *head, partner);
-      report.notes.push_back(fmt::format("{} is in the file and equals {}, to which it is tied; it is counted once", name, partner));
-    }
-  }
-  if (frequencies) {
-    report.notes.push_back(fmt::format("{} tensors *{} are ignored: rotary frequencies follow from config.json", frequencies, kFrequencies));
   }
 
   struct Task {
@@ -181,9 +131,6 @@ LoadReport load_weights(const WeightSource& source, const std::vector<WantedTens
   };
   std::vector<Task> tasks;
   for (const WantedTensor& one : wanted) {
-    if (one.first < 0 || one.first + one.destination.numel() > element_count(one.shape)) {
-      throw std::logic_error("destination of " + one.name + " reaches outside it");
-    }
     for (int64_t begin = 0; begin < one.destination.numel(); begin += kChunk) {
       tasks.push_back({&one, begin, std::min(begin + kChunk, one.destination.numel())});
     }

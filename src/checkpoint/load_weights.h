@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/key_accounting.h"
 #include "checkpoint/weight_source.h"
 
 namespace trine {
@@ -26,10 +27,13 @@ struct LoadReport {
   std::vector<std::string> notes;  // what was ignored, and why that is right
 };
 
-// Fills every destination, converting types. `tied`: names that are not parameters of their own, each with the one it shares
-// ("lm_head.weight" -> "model.embed_tokens.weight"): absent, or present with equal values. `*.rotary_emb.inv_freq` is ignored with a
-// note. Throws UserError, before anything is filled, for a missing, unexpected or mis-shaped key, listing counts and examples.
-LoadReport load_weights(const WeightSource& source, const std::vector<WantedTensor>& wanted, const std::map<std::string, std::string>& tied);
+// Fills every destination, converting types. A tied name may be absent, or present with equal values. `*.rotary_emb.inv_freq` is
+// ignored with a note. Throws UserError, before anything is filled, for a missing, unexpected or mis-shaped key, listing counts and
+// examples.
+LoadReport load_weights(const WeightSource& source, const std::vector<WantedTensor>& wanted, const TiedNames& tied);
+
+// Empty if `name`, which the source holds, has its partner's shape and values; else what is wrong.
+std::string tied_fault(const WeightSource& source, const std::string& name, const std::string& partner);
 
 // Elements [first, first + destination.numel()) of one tensor, converted into `destination` (contiguous).
 void load_tensor(const WeightSource& source, const StoredTensor& tensor, at::Tensor destination, int64_t first = 0);

@@ -1,0 +1,78 @@
+#include "checkpoint/key_accounting.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/errors.h"
+
+namespace trine {
+namespace {
+
+constexpr size_t kExamples = 5;
+constexpr std::string_view kFrequencies = ".rotary_emb.inv_freq";
+
+void append(std::string& message, const char* title, const std::vector<std::string>& names, const std::vector<std::string>& others) {
+  if (names.empty()) return;
+  message += fmt::format("\n  {}:", title);
+  for (size_t i = 0; i < std::min(names.size(), kExamples); ++i) {
+    const std::string near = nearest(names[i], others);
+    message += fmt::format("{} {}{}", i ? "," : "", names[i], near.empty() ? "" : fmt::format(" (there is {})", near));
+  }
+  if (names.size() > kExamples) message += fmt::format(", and {} more", names.size() - kExamples);
+}
+
+bool any_ends_with(const std::vector<std::string>& names, std::initializer_list<std::string_view> endings) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+    return std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) { return name.ends_with(ending); });
+  });
+}
+
+}  // namespace
+
+KeyAccount account_keys(const WeightSource& source, const std::map<std::string, std::vector<int64_t>>& wanted, const TiedNames& tied) {
+  KeyAccount account;
+  account.wanted = static_cast<int64_t>(wanted.size());
+  std::set<std::string> found;
+  for (const StoredTensor& tensor : source.tensors()) {
+    if (const auto place = wanted.find(tensor.name); place != wanted.end()) {
+      found.insert(tensor.name);
+      if (tensor.shape != place->second) {
+        account.misshaped.push_back(fmt::format("{} (file [{}], model [{}])", tensor.name, fmt::join(tensor.shape, ", "),
+                                                fmt::join(place->second, ", ")));
+      }
+    } else if (tensor.name.ends_with(kFrequencies)) {
+      ++account.rotary_frequencies;
+    } else if (tied.contains(tensor.name)) {
+      account.tied.push_back(tensor.name);
+    } else {
+      account.unexpected.push_back(tensor.name);
+    }
+  }
+  for (const auto& [name, shape] : wanted) {
+    if (!found.contains(name)) account.missing.push_back(name);
+  }
+  return account;
+}
+
+std::string explain(const KeyAccount& account, const WeightSource& source) {
+  std::string message = fmt::format("{} does not hold this model's weights: of {} wanted, {} are missing and {} have another shape; {} are unexpected.",
+                                    source.description(), account.wanted, account.missing.size(), account.misshaped.size(),
+                                    account.unexpected.size());
+  append(message, "missing", account.missing, account.unexpected);
+  append(message, "unexpected", account.unexpected, account.missing);
+  append(message, "other shape", account.misshaped, {});
+  if (any_ends_with(account.missing, {"lm_head.weight"})) {
+    message += "\n  There is no output head. If it is tied to the embedding, config.json must say \"tie_word_embeddings\": true.";
+  }
+  if (any_ends_with(account.unexpected, {".bias"})) {
+    message += "\n  The model that config.json describes has no biases; a file with biases is of another architecture.";
+  }
+  if (any_ends_with(account.unexpected, {"_scale", "_scale_inv", ".qweight"})) {
+    message += "\n  These are quantised weights; Trine loads float32, bfloat16 and float16.";
+  }
+  return message;
+}
+
+}  // namespace trine
