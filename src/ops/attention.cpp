@@ -46,9 +46,14 @@ at::Tensor attention(const at::Tensor& q_bhsd, const at::Tensor& k_bksd, const a
 
 at::Tensor attention_with_cache(const at::Tensor& q_bhtd, const at::Tensor& k_bksd, const at::Tensor& v_bksd) {
   const int64_t num_new = q_bhtd.size(2), length = k_bksd.size(2);
+  if (num_new == 1) {
+    // Every head of a group sees the same keys and all of them: the group's heads take the place of positions, and no key is copied.
+    const int64_t num_groups = k_bksd.size(1), head_dim = q_bhtd.size(3);
+    const at::Tensor q_bkgd = q_bhtd.reshape({q_bhtd.size(0), num_groups, q_bhtd.size(1) / num_groups, head_dim});
+    return at::scaled_dot_product_attention(q_bkgd, k_bksd, v_bksd).reshape(q_bhtd.sizes());
+  }
   const at::Tensor k = repeat_heads(k_bksd, q_bhtd.size(1)), v = repeat_heads(v_bksd, q_bhtd.size(1));
   if (num_new == length) return causal(q_bhtd, k, v);
-  if (num_new == 1) return at::scaled_dot_product_attention(q_bhtd, k, v);
   const at::Tensor visible_ts = at::ones({num_new, length}, q_bhtd.options().dtype(at::kBool)).tril(length - num_new);
   return at::scaled_dot_product_attention(q_bhtd, k, v, visible_ts);
 }
