@@ -91,7 +91,8 @@ const fs::path& cut_after(const fs::path& file, int64_t resumed_step) {
       if (object["kind"] == "train") last_step = std::max(last_step, step);
     });
     if (last_step < resumed_step) {
-      log::warning("{} ends at step {}, before the checkpoint's step {}: the metrics between are lost", file.string(), last_step, resumed_step);
+      log::warning("{} ends at step {}, before the checkpoint's step {}: the metrics between are lost", file.string(), last_step,
+                   resumed_step);
     }
   }
   if (kept.size() == text.size()) return file;

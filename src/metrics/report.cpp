@@ -18,7 +18,9 @@ namespace fs = std::filesystem;
 // The record of lowest loss; NaN is never lowest unless all are.
 template <class Records>
 const auto& lowest(const Records& records) {
-  return *std::ranges::min_element(records, [](const auto& a, const auto& b) { return a.loss < b.loss || (std::isnan(b.loss) && !std::isnan(a.loss)); });
+  return *std::ranges::min_element(records, [](const auto& a, const auto& b) {
+    return a.loss < b.loss || (std::isnan(b.loss) && !std::isnan(a.loss));
+  });
 }
 
 template <class Record>
@@ -84,7 +86,8 @@ std::vector<std::vector<std::string>> report_cells(std::span<const RunReport> ru
   validation_row("first validation", [](const RunReport& run) { return loss_at(run.history.validations.front()); });
   validation_row("last validation", [](const RunReport& run) { return loss_at(run.history.validations.back()); });
   validation_row("lowest validation", [](const RunReport& run) { return loss_at(lowest(run.history.validations)); });
-  validation_row("last perplexity", [](const RunReport& run) { return fmt::format("{:.2f}", std::exp(run.history.validations.back().loss)); });
+  validation_row("last perplexity",
+                 [](const RunReport& run) { return fmt::format("{:.2f}", std::exp(run.history.validations.back().loss)); });
   row("tokens/s", [](const RunReport& run) { return with_commas(std::llround(run.speed.tokens_per_second)); });
   row("median step", [](const RunReport& run) { return in_duration(run.speed.median_seconds); });
   row("first step", [](const RunReport& run) { return in_duration(run.history.steps.front().seconds); });

@@ -50,7 +50,8 @@ LrSchedule::LrSchedule(const LrScheduleOptions& options) : options_(options) {
   const int64_t wanted = decay_ratio ? static_cast<int64_t>(std::nearbyint(static_cast<double>(num_steps) * *decay_ratio)) : num_steps;
   decay_ = std::min(wanted, num_steps - warmup_);
   if (decay_ratio && decay_ < wanted) {
-    log::warning("warm-up ({} steps) and decay ({} steps, lr_scheduler.decay_ratio {}) are longer than training.steps {}: decay cut to {} steps",
+    log::warning("warm-up ({} steps) and decay ({} steps, lr_scheduler.decay_ratio {}) are longer than training.steps {}: "
+                 "decay cut to {} steps",
                  warmup_, wanted, *decay_ratio, num_steps, decay_);
   }
   stable_ = num_steps + 1 - warmup_ - decay_;

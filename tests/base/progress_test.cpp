@@ -16,7 +16,8 @@ namespace {
 using testing::HasSubstr;
 
 TEST(ProgressLine, ShowsShareCountNoteAndRemainingTime) {
-  EXPECT_EQ(progress_line("loading weights", 1200, 3000, "5.1 GB/s", 62, 0), "loading weights   40% 1,200/3,000  5.1 GB/s  1 min 02 s left");
+  EXPECT_EQ(progress_line("loading weights", 1200, 3000, "5.1 GB/s", 62, 0),
+            "loading weights   40% 1,200/3,000  5.1 GB/s  1 min 02 s left");
   EXPECT_EQ(progress_line("training", 0, 10, "", -1, 0), "training    0% 0/10");
   EXPECT_EQ(progress_line("reading", 1200, 0, "", -1, 0), "reading  1,200") << "without a total there is no share and no remaining time";
 }

@@ -66,8 +66,8 @@ TEST_F(MetricsFileTest, EveryStepIsOneObjectWithTheDocumentedFields) {
     file.write(ValidationRecord{.step = 7, .loss = 0.5, .tokens = 64, .valid_tokens = 63, .seconds = 2}, speed);
   }
   EXPECT_EQ(read_file(file_),
-            "{\"kind\":\"train\",\"step\":7,\"loss\":0.1,\"grad_norm\":0.3333333333333333,\"lr\":0.0003,\"tokens\":1000,\"valid_tokens\":990,"
-            "\"tps\":2000.0,\"tflops\":4.0,\"mfu\":40.0,\"memory_gib\":1.5,\"seconds\":0.5,\"data_seconds\":0.125}\n"
+            "{\"kind\":\"train\",\"step\":7,\"loss\":0.1,\"grad_norm\":0.3333333333333333,\"lr\":0.0003,\"tokens\":1000,"
+            "\"valid_tokens\":990,\"tps\":2000.0,\"tflops\":4.0,\"mfu\":40.0,\"memory_gib\":1.5,\"seconds\":0.5,\"data_seconds\":0.125}\n"
             "{\"kind\":\"validation\",\"step\":7,\"loss\":0.5,\"perplexity\":1.6487212707001282,\"tokens\":64,\"valid_tokens\":63,"
             "\"tps\":32.0,\"memory_gib\":0.0,\"seconds\":2.0}\n");
 }
