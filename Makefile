@@ -31,7 +31,7 @@ asan: setup ## every C++ test under the address and undefined-behaviour sanitize
 	ctest --test-dir build/asan --output-on-failure
 
 fuzz: setup ## every fuzz target for FUZZ_SECONDS
-	@tools/build.sh asan
+	@tools/build.sh asan $(patsubst tests/fuzz/%.cpp,%,$(wildcard tests/fuzz/*_fuzz.cpp))
 	@tools/run_fuzz.sh build/asan $(FUZZ_SECONDS)
 
 install: build ## the program and its libtorch under PREFIX

@@ -9,6 +9,7 @@ Usage: tokenizer_bench.py --tokenizer FOLDER [--jsonl FILE ... | TEXT_FILE ...] 
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import pathlib
@@ -132,7 +133,11 @@ def main():
 
     libraries = [Trine(arguments.driver, arguments.tokenizer, documents), Tokenizers(arguments.tokenizer, documents)]
     regexes = (arguments.tokenizer / "tokenizer.json").read_text()
-    if r"?\\p{L}+|\\p{N}| ?" in regexes:  # bpe-qwen knows Qwen's split only
+    if r"?\\p{L}+|\\p{N}| ?" not in regexes:
+        print("bpe-qwen is left out: it knows Qwen's split only")
+    elif not importlib.util.find_spec("bpe_qwen"):
+        print("bpe-qwen is left out: it is not installed (no release for Python 3.13)")
+    else:
         libraries.append(BpeQwen(arguments.tokenizer, documents))
     reference = libraries[1].ids()
     for library in libraries:

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# Configures (once) and builds a preset of CMakePresets.json. Usage: tools/build.sh release|debug|asan
+# Configures (once) and builds a preset of CMakePresets.json. Usage: tools/build.sh release|debug|asan [TARGET...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
+shift
 folder=build
 [[ $preset == release ]] || folder=build/$preset
 
@@ -18,4 +19,4 @@ if [[ ! -f $folder/build.ninja || ! -f $folder/torch.stamp || $(<"$folder/torch.
   cmake --preset "$preset" >"$folder/configure.log" 2>&1 || { cat "$folder/configure.log"; exit 1; }
   printf '%s' "$torch" >"$folder/torch.stamp"
 fi
-ninja -C "$folder" -j "$jobs" | grep -v '^ninja: \(Entering directory\|no work to do\)' || ((PIPESTATUS[0] == 0))
+exec ninja -C "$folder" -j "$jobs" "$@"

@@ -37,22 +37,30 @@ if ((${#missing[@]})); then
   }
 fi
 
-# 2. Python packages, once per content of the requirement files and version of Python
+# 2. Python packages, once per content of the requirement files
 python_version() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>/dev/null || true; }
+check_python() {
+  local version
+  version=$(python_version "$1")
+  [[ -n $version ]] || fail "\`$1\` does not run; set PYTHON to a Python of version 3.11 or later"
+  [[ ${version#3.} -ge 11 ]] || fail "\`$1\` is Python $version; the pinned packages need 3.11 or later (set PYTHON to another one)"
+}
+[[ -z ${PYTHON:-} ]] || check_python "$PYTHON"
 stamp=.venv/requirements.stamp
 key=$(cat requirements.txt requirements_assets.txt | sha256sum | cut -d' ' -f1)${torch_version:+-torch-$torch_version}
-if [[ ! -f $stamp || $(<"$stamp") != "$key" || ! -x .venv/bin/python || -n ${PYTHON:-} ]]; then
-  version=$(python_version "$python")
-  [[ -n $version ]] || fail "\`$python\` does not run; set PYTHON to a Python of version 3.11 or later"
-  [[ ${version#3.} -ge 11 ]] || fail "\`$python\` is Python $version; the pinned packages need 3.11 or later (set PYTHON to another one)"
-  if [[ -e .venv && ($(python_version .venv/bin/python) != "$version" || -e .venv/installing) ]]; then
-    say "removing .venv: it is of another Python than $version, or its installation was interrupted"
+if [[ -e .venv || -L .venv ]]; then
+  present=$([[ -e .venv/installing ]] || python_version .venv/bin/python)
+  if [[ -z $present || (-n ${PYTHON:-} && $(python_version "$PYTHON") != "$present") ]]; then
+    say "removing .venv: its installation was interrupted, or it is of another Python"
     rm -rf .venv
   fi
 fi
 if [[ ! -f $stamp || $(<"$stamp") != "$key" ]]; then
-  say "creating .venv with Python $version and installing requirements.txt (minutes the first time)"
-  [[ -x .venv/bin/python ]] || "$python" -m venv .venv || fail "\`$python -m venv\` failed; is python3-venv of that version installed?"
+  if [[ ! -e .venv ]]; then
+    check_python "$python"
+    "$python" -m venv .venv || fail "\`$python -m venv\` failed; is python3-venv of that version installed?"
+  fi
+  say "installing requirements.txt into .venv (minutes the first time)"
   touch .venv/installing
   rm -f "$stamp"
   sed "s/^torch==.*/torch==${torch_version:-$(sed -n 's/^torch==//p' requirements.txt)}/" requirements.txt >.venv/requirements.txt
