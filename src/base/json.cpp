@@ -13,10 +13,11 @@ namespace {
 constexpr size_t kDeepestNesting = 256;
 
 // Passes every event on to nlohmann's own tree builder, after checking for duplicate keys and depth.
-class StrictBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
+template <class Value>
+class StrictBuilder : public nlohmann::detail::json_sax_dom_parser<Value> {
  public:
-  using Base = nlohmann::detail::json_sax_dom_parser<Json>;
-  StrictBuilder(Json& result, std::string_view where) : Base(result, true), where_(where) {}
+  using Base = nlohmann::detail::json_sax_dom_parser<Value>;
+  StrictBuilder(Value& result, std::string_view where) : Base(result, true), where_(where) {}
 
   bool start_object(std::size_t elements) {
     enter();
@@ -38,6 +39,12 @@ class StrictBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
     keys_.pop_back();
     return Base::end_array();
   }
+  bool number_float(double value, const std::string& text) {
+    // Elsewhere such integers stand for "without limit" (model_max_length); where a text is rendered again they must not change.
+    constexpr bool must_be_exact = std::is_same_v<Value, OrderedJson>;
+    if (must_be_exact && text.find_first_of(".eE") == std::string::npos) throw UserError("{}: {} does not fit 64 bits", where_, text);
+    return Base::number_float(value, text);
+  }
 
  private:
   void enter() {
@@ -49,13 +56,12 @@ class StrictBuilder : public nlohmann::detail::json_sax_dom_parser<Json> {
   std::vector<std::set<std::string>> keys_;
 };
 
-}  // namespace
-
-Json parse_json(std::string_view text, std::string_view where) {
-  Json result;
-  StrictBuilder builder(result, where);
+template <class Value>
+Value parse_strictly(std::string_view text, std::string_view where) {
+  Value result;
+  StrictBuilder<Value> builder(result, where);
   try {
-    Json::sax_parse(text.begin(), text.end(), &builder);
+    Value::sax_parse(text.begin(), text.end(), &builder);
   } catch (const nlohmann::json::exception& e) {
     const std::string what = e.what();  // "[json.exception.parse_error.101] parse error at line 1, column 3: ..."
     const size_t bracket = what.find("] ");
@@ -63,6 +69,12 @@ Json parse_json(std::string_view text, std::string_view where) {
   }
   return result;
 }
+
+}  // namespace
+
+Json parse_json(std::string_view text, std::string_view where) { return parse_strictly<Json>(text, where); }
+
+OrderedJson parse_ordered_json(std::string_view text, std::string_view where) { return parse_strictly<OrderedJson>(text, where); }
 
 Json read_json_file(const std::filesystem::path& file) { return parse_json(read_file(file), file.string()); }
 
