@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "base/json.h"
-#include "text/tokenizer.h"
 
 namespace trine {
 
@@ -73,12 +72,5 @@ class ChatTemplate {
  private:
   Family family_;
 };
-
-// A chat as a training sample: the ids of its rendering, and for each id whether it is to be learned (1) or only read (0).
-struct TokenizedChat {
-  std::vector<int32_t> ids;
-  std::vector<uint8_t> supervised;  // 1 for tokens that lie wholly inside an assistant span
-};
-TokenizedChat tokenize_chat(const Tokenizer& tokenizer, const RenderedChat& rendered);
 
 }  // namespace trine

@@ -36,6 +36,7 @@ struct Tokenizer::Tables {
   bool normalise;
   AddedTokenFinder raw_tokens, normalized_tokens;
   std::vector<int32_t> prefix, suffix;
+  bool lines_are_apart = true;  // no added token reaches over a line end, or takes white space before it
   bool drops_bytes = false;
   int32_t unknown;
   std::optional<int32_t> eos, bos, pad;
@@ -188,6 +189,7 @@ Tokenizer::Tables::Tables(TokenizerFile file)
   for (const AddedToken& token : file.added) {
     bytes[token.id] = token.content;
     special[token.id] = token.special;
+    if (token.lstrip || token.content.find('\n') != std::string::npos) lines_are_apart = false;
   }
   for (size_t id = 0; id < file.tokens.size(); ++id) {
     if (file.tokens[id].empty()) continue;
@@ -272,6 +274,39 @@ std::vector<std::vector<int32_t>> Tokenizer::encode_batch(std::span<const std::s
   threads.clear();  // joins
   if (failure) std::rethrow_exception(failure);
   return out;
+}
+
+// A line end between two characters that are not white space ends a piece under every split rule, whatever follows; no character composes
+// with it either.
+std::vector<int32_t> Tokenizer::encode_parallel(std::string_view text, int64_t num_threads, const EncodeOptions& options) const {
+  constexpr size_t kSmallestPart = 1 << 16, kPartsPerThread = 4;
+  if (num_threads <= 0) num_threads = std::max(1u, std::thread::hardware_concurrency());
+  const size_t part_size = std::max(kSmallestPart, text.size() / (kPartsPerThread * static_cast<size_t>(num_threads)) + 1);
+  const bool may_cut = num_threads > 1 && tables_->lines_are_apart && is_valid_utf8(text);
+  const auto space_at = [&](size_t place) {  // of the character that holds the byte at `place`
+    while (place > 0 && is_utf8_continuation(static_cast<unsigned char>(text[place]))) --place;
+    const char* p = text.data() + place;
+    return is_white_space(decode_utf8(p));
+  };
+  std::vector<std::string_view> parts;
+  size_t begin = 0;
+  for (size_t end = part_size; may_cut && end < text.size(); ++end) {
+    end = text.find('\n', end);
+    if (end == std::string_view::npos || end + 1 >= text.size()) break;
+    if (space_at(end - 1) || space_at(end + 1)) continue;
+    parts.push_back(text.substr(begin, end + 1 - begin));
+    begin = end + 1;
+    end += part_size;
+  }
+  parts.push_back(text.substr(begin));
+
+  const bool fixed = options.add_special_tokens;
+  std::vector<int32_t> ids = fixed ? tables_->prefix : std::vector<int32_t>();
+  EncodeOptions plain = options;
+  plain.add_special_tokens = false;
+  for (const std::vector<int32_t>& part : encode_batch(parts, num_threads, plain)) ids.insert(ids.end(), part.begin(), part.end());
+  if (fixed) ids.insert(ids.end(), tables_->suffix.begin(), tables_->suffix.end());
+  return ids;
 }
 
 std::string Tokenizer::decode(std::span<const int32_t> ids, bool skip_special) const {

@@ -55,6 +55,8 @@ class Tokenizer {
   // The ids of every text, by `num_threads` threads (0: as many as the machine has).
   std::vector<std::vector<int32_t>> encode_batch(std::span<const std::string_view> texts, int64_t num_threads = 0,
                                                  const EncodeOptions& options = {}) const;
+  // One text by several threads: cut at line ends over which no token can reach, so that the ids are those of encode().
+  std::vector<int32_t> encode_parallel(std::string_view text, int64_t num_threads = 0, const EncodeOptions& options = {}) const;
 
   // The text of the ids; bytes that are not valid UTF-8 become U+FFFD. Ids without a token (gaps, padded rows) give nothing.
   std::string decode(std::span<const int32_t> ids, bool skip_special = false) const;

@@ -1,10 +1,11 @@
 #include "text/tokenizer_file.h"
 
-#include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <unordered_map>
 #include <unordered_set>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "text/json_node.h"
 #include "text/utf8.h"
@@ -247,10 +248,15 @@ void check_decoder(const JsonNode& root) {
 }
 
 // A role's token, given as a string or as an object with "content".
-std::optional<std::string> role(const JsonNode& root, std::string_view name) {
-  const auto value = root.find(name);
-  if (!value) return std::nullopt;
-  return std::string(value->is_string() ? value->as_string() : value->member("content").as_string());
+std::optional<std::string> role(const Json& config, const char* name, std::string_view where) {
+  const auto found = config.find(name);
+  if (found == config.end() || found->is_null()) return std::nullopt;
+  if (found->is_string()) return found->get<std::string>();
+  const auto content = found->is_object() ? found->find("content") : found->end();
+  if (!found->is_object() || content == found->end() || !content->is_string()) {
+    throw UserError("{}: {}: must be a string, or an object with a \"content\" string", where, name);
+  }
+  return content->get<std::string>();
 }
 
 }  // namespace
@@ -289,9 +295,9 @@ TokenizerFile parse_tokenizer_file(std::string_view json, std::string_view where
 }
 
 TokenizerConfig parse_tokenizer_config(std::string_view json, std::string_view where) {
-  simdjson::dom::parser parser;
-  const JsonNode root = parse_root(parser, json, where);
-  return {role(root, "eos_token"), role(root, "bos_token"), role(root, "pad_token")};
+  const Json config = parse_json(json, where);
+  if (!config.is_object()) throw UserError("{}: not a JSON object", where);
+  return {role(config, "eos_token", where), role(config, "bos_token", where), role(config, "pad_token", where)};
 }
 
 }  // namespace trine

@@ -155,6 +155,21 @@ TEST(Tokenizer, BatchesEqualSingleCallsForAnyNumberOfThreads) {
   }
 }
 
+TEST(Tokenizer, OneTextByManyThreadsGivesTheSameIds) {
+  const std::string line_ends[] = {"\n", "\n\n", " \n", "\n ", "。\n", "\n\u3000", "\r\n", "<|im_end|>\n", "\n<|im_end|>", "\n\u0301"};
+  std::string text;
+  for (int i = 0; text.size() < 1'000'000; ++i) text += "the hello 12 你好" + line_ends[i % 10];
+  nlohmann::ordered_json gpt2 = tiny_tokenizer_json();
+  gpt2["pre_tokenizer"] = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+  nlohmann::ordered_json taking = tiny_tokenizer_json();
+  taking["added_tokens"][2]["lstrip"] = true;
+  for (const nlohmann::ordered_json& json : {tiny_tokenizer_json(), gpt2, taking}) {
+    const Tokenizer tokenizer = tokenizer_of(json);
+    EXPECT_EQ(tokenizer.encode_parallel(text, 4), tokenizer.encode(text));
+    EXPECT_EQ(tokenizer.encode_parallel(text + "\xFF", 4), tokenizer.encode(text + "\xFF"));
+  }
+}
+
 TEST(Tokenizer, AppendsToWhatIsThere) {
   const Tokenizer tokenizer = tiny_tokenizer();
   Tokenizer::Scratch scratch(tokenizer);
