@@ -8,6 +8,7 @@ namespace trine {
 extern const Command kConfigCommand;
 extern const Command kDoctorCommand;
 extern const Command kReportCommand;
+extern const Command kTokenizeCommand;
 extern const Command kVerifyCommand;
 
 }  // namespace trine

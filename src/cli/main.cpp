@@ -11,6 +11,7 @@ namespace {
 
 const Command kCommands[] = {
     kConfigCommand,
+    kTokenizeCommand,
     kVerifyCommand,
     kDoctorCommand,
     kReportCommand,
