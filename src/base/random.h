@@ -24,8 +24,9 @@ class CounterRandom {
   uint64_t bits(uint64_t index) const;                    // 64 random bits
   double uniform(uint64_t index) const;                   // in [0, 1), 53 bits
   uint64_t below(uint64_t index, uint64_t bound) const;   // in [0, bound), bias below 2^-64 · bound
-  // Standard normal values number 4·block .. 4·block+3 (Box-Muller in double, rounded to float).
-  std::array<float, 4> normal4(uint64_t block) const;
+  // Standard normal values number 4·first_block .. 4·(first_block + num_blocks) - 1 (Box-Muller in double, rounded to float). Every
+  // instruction set and every cut into calls gives the same bits.
+  void normals(uint64_t first_block, int64_t num_blocks, float* out) const;
 
  private:
   std::array<uint32_t, 2> key_;

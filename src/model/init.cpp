@@ -9,15 +9,22 @@
 namespace trine {
 namespace {
 
-// Draws elements first..first+count of a normal stream into `out`.
-void draw_normal(const CounterRandom& random, float std, int64_t first, int64_t count, float* out) {
-  const auto per_block = static_cast<int64_t>(random.normal4(0).size());
-  for (int64_t i = 0; i < count;) {
-    const int64_t index = first + i, lane = index % per_block;
-    const auto values = random.normal4(static_cast<uint64_t>(index / per_block));
-    for (int64_t k = lane; k < per_block && i < count; ++k, ++i) out[i] = values[static_cast<size_t>(k)] * std;
+constexpr int64_t kPerBlock = 4;  // values of one block of the generator
+
+// Elements first..first+count of a normal stream, in a tensor that the thread keeps for the next call.
+class NormalPiece {
+ public:
+  explicit NormalPiece(int64_t most) : values_(at::empty({most + 2 * kPerBlock}, at::kFloat)) {}
+
+  at::Tensor draw(const CounterRandom& random, int64_t first, int64_t count) {
+    const int64_t first_block = first / kPerBlock, end_block = (first + count + kPerBlock - 1) / kPerBlock;
+    random.normals(static_cast<uint64_t>(first_block), end_block - first_block, values_.data_ptr<float>());
+    return values_.narrow(0, first - first_block * kPerBlock, count);
   }
-}
+
+ private:
+  at::Tensor values_;
+};
 
 }  // namespace
 
@@ -31,11 +38,10 @@ void initialize(at::Tensor flat, int64_t first_index, const InitSpec& init, std:
   constexpr int64_t kPiece = 1 << 14;
   at::parallel_for(0, flat.numel(), kPiece, [&](int64_t begin, int64_t end) {
     at::NoGradGuard no_grad_in_thread;
-    at::Tensor piece = at::empty({std::min(kPiece, end - begin)}, at::kFloat);
+    NormalPiece piece(std::min(kPiece, end - begin));
     for (int64_t at = begin; at < end; at += kPiece) {
       const int64_t count = std::min(kPiece, end - at);
-      draw_normal(random, static_cast<float>(init.std), first_index + at, count, piece.data_ptr<float>());
-      flat.narrow(0, at, count).copy_(piece.narrow(0, 0, count));
+      flat.narrow(0, at, count).copy_(piece.draw(random, first_index + at, count).mul_(init.std));
     }
   });
 }

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 #include <set>
+#include <vector>
+
+#include "base/random_cpu.h"
 
 namespace trine {
 namespace {
@@ -23,15 +27,56 @@ TEST(CounterRandom, DependsOnSeedStreamAndIndexOnly) {
   EXPECT_NE(a.bits(5), a.bits(6));
 }
 
+std::vector<float> draw(const CounterRandom& random, uint64_t first_block, int64_t num_blocks) {
+  std::vector<float> values(static_cast<size_t>(4 * num_blocks));
+  random.normals(first_block, num_blocks, values.data());
+  return values;
+}
+
+// Box-Muller as the textbook has it, by the C library.
+std::vector<double> box_muller(const Philox4& word) {
+  std::vector<double> values;
+  for (size_t pair = 0; pair < 4; pair += 2) {
+    const double radius = std::sqrt(-2 * std::log((word[pair] + 1.0) * 0x1p-32)), angle = 2 * std::numbers::pi * word[pair + 1] * 0x1p-32;
+    values.push_back(radius * std::cos(angle));
+    values.push_back(radius * std::sin(angle));
+  }
+  return values;
+}
+
+TEST(CounterRandom, NormalValuesEqualBoxMullerByTheLibrary) {
+  constexpr int kBlocks = 20000;
+  const uint64_t seed = 3, stream = 0xcbf29ce484222325u;  // FNV-1a of the empty name
+  const std::vector<float> values = draw(CounterRandom(seed, ""), 0, kBlocks);
+  for (uint32_t block = 0; block < kBlocks; ++block) {
+    const auto expected = box_muller(philox4x32({block, 0, static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32)}, {3, 0}));
+    for (size_t k = 0; k < 4; ++k) ASSERT_NEAR(values[4 * block + k], expected[k], 6e-8 * std::abs(expected[k]) + 1e-10) << block;
+  }
+}
+
+TEST(CounterRandom, NormalValuesDoNotDependOnCutsOrInstructionSet) {
+  const CounterRandom random(9, "x");
+  const std::vector<float> all = draw(random, 1000, 300);
+  for (const auto& [first, count] : {std::pair{0, 1}, {1, 64}, {63, 130}, {299, 1}}) {
+    const std::vector<float> part = draw(random, static_cast<uint64_t>(1000 + first), count);
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + 4 * first));
+  }
+  for (InstructionSet set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+    if (set > instruction_set()) continue;
+    std::vector<float> reference(4 * 300), values(4 * 300);
+    draw_normals({1, 2}, 77, uint64_t{1} << 33, 300, reference.data(), InstructionSet::kPortable);
+    draw_normals({1, 2}, 77, uint64_t{1} << 33, 300, values.data(), set);
+    EXPECT_EQ(values, reference);
+  }
+}
+
 TEST(CounterRandom, NormalValuesHaveMeanZeroAndVarianceOne) {
   const CounterRandom random(42, "model.embed_tokens.weight");
   double sum = 0, squares = 0;
   constexpr int kBlocks = 50000;
-  for (int block = 0; block < kBlocks; ++block) {
-    for (float value : random.normal4(block)) {
-      sum += value;
-      squares += double(value) * value;
-    }
+  for (float value : draw(random, 0, kBlocks)) {
+    sum += value;
+    squares += double(value) * value;
   }
   const double count = 4.0 * kBlocks, mean = sum / count;
   EXPECT_NEAR(mean, 0, 5 / std::sqrt(count));
