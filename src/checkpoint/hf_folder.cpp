@@ -9,6 +9,7 @@
 #include "base/errors.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "checkpoint/key_accounting.h"
 
 namespace trine {
 
@@ -17,14 +18,6 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kIndexName = "model.safetensors.index.json";
-constexpr size_t kExamples = 5;
-
-// "a, b, c and 4 more"
-std::string examples(const std::vector<std::string>& names) {
-  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kExamples)));
-  return names.size() > kExamples ? fmt::format("{} and {} more", fmt::join(first, ", "), names.size() - kExamples)
-                                  : fmt::format("{}", fmt::join(first, ", "));
-}
 
 std::vector<fs::path> safetensors_files(const fs::path& folder) {
   std::vector<fs::path> files;
@@ -73,7 +66,7 @@ void check_against_index(const fs::path& index, const std::map<std::string, std:
   }
   if (!faults.empty()) {
     throw UserError("{}: the index and its shards disagree on {} keys: {}. Download the folder again, or export it anew.", index.string(),
-                    faults.size(), examples(faults));
+                    faults.size(), first_few(faults));
   }
 }
 
@@ -97,7 +90,7 @@ HfWeights::HfWeights(const fs::path& path) : path_(path) {
       if (name.ends_with(".bin") || name.ends_with(".pth") || name.ends_with(".gguf")) others.push_back(name);
     }
     throw UserError("{} holds no .safetensors file{}", path.string(),
-                    others.empty() ? "" : fmt::format("; convert {} to safetensors first (Transformers' save_pretrained writes it)", examples(others)));
+                    others.empty() ? "" : fmt::format("; convert {} to safetensors first (Transformers' save_pretrained writes it)", first_few(others)));
   }
   open_all(files);
 }
@@ -114,7 +107,7 @@ void HfWeights::open_with_index(const fs::path& folder, const fs::path& index) {
   }
   if (!absent.empty()) {
     throw UserError("{}: {} of the {} shards that it names are missing: {}. Download them again.", index.string(), absent.size(), shards.size(),
-                    examples(absent));
+                    first_few(absent));
   }
   for (const fs::path& file : safetensors_files(folder)) {
     if (!shards.contains(file.filename().string())) notes_.push_back(fmt::format("{} is ignored: the index does not name it", file.string()));

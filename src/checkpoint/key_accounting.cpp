@@ -75,4 +75,9 @@ std::string explain(const KeyAccount& account, const WeightSource& source) {
   return message;
 }
 
+std::string first_few(const std::vector<std::string>& names) {
+  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kExamples)));
+  return fmt::format("{}{}", fmt::join(first, ", "), names.size() > kExamples ? fmt::format(" and {} more", names.size() - kExamples) : "");
+}
+
 }  // namespace trine

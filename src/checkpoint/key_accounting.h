@@ -29,4 +29,7 @@ KeyAccount account_keys(const WeightSource& source, const std::map<std::string, 
 // What does not fit, with counts, examples, nearest names and what they hint at. For an account that does not fit.
 std::string explain(const KeyAccount& account, const WeightSource& source);
 
+// The first five names, and how many more there are: "a, b, c, d, e and 4 more".
+std::string first_few(const std::vector<std::string>& names);
+
 }  // namespace trine

@@ -8,6 +8,7 @@ namespace {
 
 const Command kChecks[] = {
     kVerifyLossesCommand,
+    kVerifyWeightsCommand,
 };
 
 int run(const Words& words) { return dispatch("trine verify", kChecks, words); }

@@ -6,5 +6,6 @@
 namespace trine {
 
 extern const Command kVerifyLossesCommand;
+extern const Command kVerifyWeightsCommand;
 
 }  // namespace trine

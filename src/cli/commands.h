@@ -7,6 +7,7 @@ namespace trine {
 
 extern const Command kConfigCommand;
 extern const Command kDoctorCommand;
+extern const Command kInspectCommand;
 extern const Command kReportCommand;
 extern const Command kTokenizeCommand;
 extern const Command kVerifyCommand;

@@ -12,6 +12,7 @@ namespace {
 const Command kCommands[] = {
     kConfigCommand,
     kTokenizeCommand,
+    kInspectCommand,
     kVerifyCommand,
     kDoctorCommand,
     kReportCommand,
