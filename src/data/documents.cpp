@@ -82,8 +82,8 @@ std::optional<int32_t> end_token(const Tokenizer& tokenizer, const std::string& 
     throw UserError("dataloader.document_end: \"{}\" is not one of auto, eos, none", document_end);
   }
   if (const auto id = tokenizer.eos_token_id()) return id;
-  throw UserError("dataloader.document_end = {}: the tokenizer names no end token (eos_token of tokenizer_config.json). Add it there, or set "
-                  "dataloader.document_end = none.",
+  throw UserError("dataloader.document_end = {}: the tokenizer names no end token (eos_token of tokenizer_config.json). Add it there, or "
+                  "set dataloader.document_end = none.",
                   document_end);
 }
 
@@ -118,6 +118,7 @@ DocumentMaker chat_documents(const Tokenizer& tokenizer, ChatTemplate chat_templ
     } catch (const UserError& error) {
       throw BadRecord(error.what());
     }
+    if (rendered.assistant.empty()) throw BadRecord("the chat has no assistant turn: nothing in it would be learned");
     std::vector<int64_t> ends;
     tokenizer.encode_with_ends(rendered.text, document.ids, ends);
     document.supervised.assign(document.ids.size(), 0);

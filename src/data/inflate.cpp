@@ -96,4 +96,17 @@ std::unique_ptr<InflateStream> open_compressed(const fs::path& file) {
   return std::make_unique<ZstdStream>(file);
 }
 
+std::string read_compressed(const fs::path& file) {
+  constexpr size_t kPiece = size_t{1} << 20;
+  const auto stream = open_compressed(file);
+  std::string text;
+  for (size_t size = 0;;) {
+    text.resize(size + kPiece);
+    const size_t got = stream->read(text.data() + size, kPiece);
+    size += got;
+    text.resize(size);
+    if (got == 0) return text;
+  }
+}
+
 }  // namespace trine

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <string>
 
 namespace trine {
 
@@ -16,5 +17,6 @@ class InflateStream {
 
 bool is_compressed(const std::filesystem::path& file);  // by its ending
 std::unique_ptr<InflateStream> open_compressed(const std::filesystem::path& file);
+std::string read_compressed(const std::filesystem::path& file);  // all of it
 
 }  // namespace trine

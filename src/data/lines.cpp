@@ -57,7 +57,8 @@ class CompressedLines : public LineFile {
       const size_t end = rest.find('\n');
       text->append(rest.substr(0, end));
       if (text->size() > kLongestLine) {
-        throw UserError("{}: a line is longer than {}; is this JSONL, with one record on each line?", file_.string(), in_bytes(kLongestLine));
+        throw UserError("{}: a line is longer than {}; is this JSONL, with one record on each line?", file_.string(),
+                        in_bytes(kLongestLine));
       }
       if (end != std::string_view::npos) {
         used_ += end + 1;

@@ -6,13 +6,11 @@
 
 #include "base/errors.h"
 #include "base/format.h"
-#include "data/lines.h"
-#include "data/parquet.h"
+#include "data/formats.h"
 #include "data/prefetch.h"
 #include "data/shards.h"
 #include "data/sources.h"
 #include "data/state.h"
-#include "data/text_files.h"
 
 namespace trine {
 
@@ -65,7 +63,7 @@ Json DataLoader::state() const {
 
 void DataLoader::restore(const Json& state) {
   Implementation& self = *implementation_;
-  SavedPlace saved = place_from_json(state, self.identity);
+  SavedPlace saved = place_from_json(state, self.identity, self.sources.size());
   self.prefetcher.stop();
   self.packer->restore(saved.place);
   self.consumed = std::move(saved.place);
@@ -92,8 +90,9 @@ std::string DataLoader::summary() const {
   std::string lines;
   for (size_t i = 0; i < self.sources.size(); ++i) {
     const SourceFiles& source = self.sources[i];
-    lines += fmt::format("{}{}: {}{}, {}", i ? "\n" : "", source.dataset, source.files.front().string(),
-                         source.files.size() > 1 ? fmt::format(" and {} more files", source.files.size() - 1) : "", in_bytes(source.num_bytes));
+    const std::string others = source.files.size() > 1 ? fmt::format(" and {} more files", source.files.size() - 1) : "";
+    lines += fmt::format("{}{}: {}{}, {}", i ? "\n" : "", source.dataset, source.files.front().string(), others,
+                         in_bytes(source.num_bytes));
     if (self.sources.size() > 1) lines += fmt::format(", {:.1f}% of the tokens", 100 * self.weights[i] / all);
   }
   return lines;
@@ -118,35 +117,14 @@ struct LoaderSettings {
   const std::filesystem::path& chat_template_folder;
 };
 
-OrderedSource open_source(const SourceFiles& source, int32_t index, const LoaderSettings& settings, const std::string& fingerprint) {
+OrderedSource open_source(const SourceFiles& source, int32_t index, const LoaderSettings& settings) {
   const DataloaderConfig& data = settings.data;
-  const Tokenizer& tokenizer = settings.tokenizer;
-  std::unique_ptr<RecordReader> reader;
-  DocumentMaker maker;
-  switch (source.format) {
-    case Format::kJsonl:
-      reader = make_line_reader(source.files);
-      maker = json_documents(tokenizer, data.text_field, end_token(tokenizer, data.document_end));
-      break;
-    case Format::kText:
-      reader = make_text_reader(source.files);
-      maker = text_documents(tokenizer, end_token(tokenizer, data.document_end));
-      break;
-    case Format::kParquet:
-      reader = make_parquet_reader(source.files, data.text_field);
-      maker = text_documents(tokenizer, end_token(tokenizer, data.document_end));
-      break;
-    case Format::kShards:
-      reader = make_shard_reader(source.files, fingerprint);
-      maker = token_documents(end_token(tokenizer, data.document_end));
-      break;
-    case Format::kChat:
-      if (settings.chat_template_folder.empty()) throw UserError("the dataset chat needs a chat template: give model.hf_assets_path");
-      reader = make_line_reader(source.files);
-      maker = chat_documents(tokenizer, ChatTemplate::from_folder(settings.chat_template_folder), settings.seq_len);
-      break;
-  }
-  return {std::move(reader), std::move(maker),
+  const FormatOptions options{.tokenizer = settings.tokenizer,
+                              .text_field = data.text_field,
+                              .document_end = data.document_end,
+                              .seq_len = settings.seq_len,
+                              .chat_template_folder = settings.chat_template_folder};
+  return {open_records(source, options), document_maker(source.format, options),
           {.seed = settings.seed,
            .source = index,
            .shuffle_window = data.shuffle_window,
@@ -157,7 +135,7 @@ OrderedSource open_source(const SourceFiles& source, int32_t index, const Loader
 }
 
 // Everything that the order of tokens depends on, under the names that a user knows.
-Json identity_of(const std::vector<SourceFiles>& sources, const LoaderSettings& settings, const std::string& fingerprint) {
+Json identity_of(const std::vector<SourceFiles>& sources, const LoaderSettings& settings) {
   const DataloaderConfig& data = settings.data;
   Json identity = {{"training.seq_len", settings.seq_len},
                    {"debug.seed", settings.seed},
@@ -165,7 +143,7 @@ Json identity_of(const std::vector<SourceFiles>& sources, const LoaderSettings& 
                    {"dataloader.text_field", data.text_field},
                    {"dataloader.document_end", data.document_end},
                    {"dataloader.shuffle_window", data.shuffle_window},
-                   {"tokenizer (fingerprint)", fingerprint},
+                   {"tokenizer (fingerprint)", tokenizer_fingerprint(settings.tokenizer)},
                    {"number of sources", sources.size()}};
   for (size_t i = 0; i < sources.size(); ++i) {
     const SourceFiles& source = sources[i];
@@ -180,7 +158,8 @@ std::unique_ptr<DataLoader> make(std::vector<SourceFiles> sources, const LoaderS
   const bool chats = sources.front().format == Format::kChat;
   for (const SourceFiles& source : sources) {
     if ((source.format == Format::kChat) != chats) {
-      throw UserError("chats and texts cannot be mixed: chats are packed whole, texts are cut at the ends of rows. Found {} ({}) beside {} ({}).",
+      throw UserError("chats and texts cannot be mixed: chats are packed whole, texts are cut at the ends of rows. Found {} ({}) beside {} "
+                      "({}).",
                       sources.front().dataset, sources.front().files.front().string(), source.dataset, source.files.front().string());
     }
   }
@@ -191,12 +170,11 @@ std::unique_ptr<DataLoader> make(std::vector<SourceFiles> sources, const LoaderS
   }
   if (weights.size() != sources.size()) throw UserError("dataloader.weights: {} weights for {} sources", weights.size(), sources.size());
 
-  const std::string fingerprint = tokenizer_fingerprint(settings.tokenizer);
   std::vector<OrderedSource> ordered;
-  for (size_t i = 0; i < sources.size(); ++i) ordered.push_back(open_source(sources[i], static_cast<int32_t>(i), settings, fingerprint));
+  for (size_t i = 0; i < sources.size(); ++i) ordered.push_back(open_source(sources[i], static_cast<int32_t>(i), settings));
   Mix mix(std::move(ordered), weights, !data.weights.empty());
   const PackState start{mix.state(), 0};
-  Json identity = identity_of(sources, settings, fingerprint);
+  Json identity = identity_of(sources, settings);
   auto packer = chats ? make_chat_packer(std::move(mix), settings.seq_len) : make_stream_packer(std::move(mix), settings.seq_len);
   return std::make_unique<DataLoader>(std::unique_ptr<DataLoader::Implementation>(new DataLoader::Implementation{
       .sources = std::move(sources),
@@ -227,7 +205,8 @@ std::unique_ptr<DataLoader> make_validation_loader(const ValidationConfig& setti
   data.num_epochs = 1;
   data.shuffle_window = 0;
   data.prefetch = 0;
-  return make(find_sources(data.dataset, data.dataset_path, Part::kHeldOut), {data, seq_len, 0, tokenizer, vocab_rows, chat_template_folder});
+  return make(find_sources(data.dataset, data.dataset_path, Part::kHeldOut),
+              {data, seq_len, 0, tokenizer, vocab_rows, chat_template_folder});
 }
 
 }  // namespace trine

@@ -54,7 +54,8 @@ class DataLoader {
 };
 
 // The training rows that `settings` describe. `vocab_rows`: rows of the model's embedding; an id at or above it is an error when it is
-// read. `chat_template_folder`: where the dataset chat finds its template (model.hf_assets_path); others do not need it. Throws UserError for unknown names, missing files and data without any token.
+// read. `chat_template_folder`: where the dataset chat finds its template (model.hf_assets_path); others do not need it. The tokenizer's
+// tables are shared, not referred to. Throws UserError for unknown names, missing files and data without any token.
 std::unique_ptr<DataLoader> make_loader(const DataloaderConfig& settings, int64_t seq_len, uint64_t seed, const Tokenizer& tokenizer,
                                         int64_t vocab_rows, const std::filesystem::path& chat_template_folder = {});
 

@@ -7,6 +7,14 @@
 #include "base/random.h"
 
 namespace trine {
+namespace {
+
+std::string_view without_full_stop(std::string_view sentence) {
+  if (sentence.ends_with('.')) sentence.remove_suffix(1);
+  return sentence;
+}
+
+}  // namespace
 
 OrderedSource::OrderedSource(std::unique_ptr<RecordReader> reader, DocumentMaker maker, OrderSettings settings)
     : reader_(std::move(reader)), maker_(std::move(maker)), settings_(settings) {
@@ -57,7 +65,9 @@ std::optional<Document> OrderedSource::next() {
                         reader_->files().size(), state_.num_skipped);
       }
       const int64_t skipped = state_.num_skipped;
-      if (skipped > 0) log::warning("{}: {} records left out so far, after {} epochs", reader_->files().front().string(), skipped, state_.epoch + 1);
+      if (skipped > 0) {
+        log::warning("{}: {} records left out so far, after {} epochs", reader_->files().front().string(), skipped, state_.epoch + 1);
+      }
       state_ = {.epoch = state_.epoch + 1, .num_skipped = skipped};
     } else {
       state_.window_start = reader_->tell();
@@ -80,12 +90,12 @@ std::optional<Document> OrderedSource::make(const Record& record) {
     return maker_(record);
   } catch (const BadRecord& bad) {
     if (settings_.skip_bad) return skip(bad.what());
-    throw UserError("{}: {} Mend it, or set dataloader.on_bad_record = skip to leave such records out and count them.",
-                    describe(record.file, record.number), bad.what());
+    throw UserError("{}: {}. Mend it, or set dataloader.on_bad_record = skip to leave such records out and count them.",
+                    describe(record.file, record.number), without_full_stop(bad.what()));
   } catch (const LongChat& bad) {
     if (settings_.skip_long) return skip(bad.what());
-    throw UserError("{}: {}. A chat is never cut: raise training.seq_len, or set dataloader.on_long_chat = skip to leave such chats out and "
-                    "count them.",
+    throw UserError("{}: {}. A chat is never cut: raise training.seq_len, or set dataloader.on_long_chat = skip to leave such chats out "
+                    "and count them.",
                     describe(record.file, record.number), bad.what());
   }
 }
@@ -93,8 +103,8 @@ std::optional<Document> OrderedSource::make(const Record& record) {
 void OrderedSource::check_ids(const Document& document) const {
   const auto bad = std::find_if(document.ids.begin(), document.ids.end(), [&](int32_t id) { return id < 0 || id >= settings_.vocab_rows; });
   if (bad == document.ids.end()) return;
-  throw UserError("{}: token {} of the document has id {}, but the model's embedding has {} rows. The tokenizer or the pre-tokenised data is of "
-                  "another model than config.json; use those that belong together (model.hf_assets_path).",
+  throw UserError("{}: token {} of the document has id {}, but the model's embedding has {} rows. The tokenizer or the pre-tokenised data "
+                  "is of another model than config.json; use those that belong together (model.hf_assets_path).",
                   describe(document.file, document.record), bad - document.ids.begin(), *bad, settings_.vocab_rows);
 }
 

@@ -10,7 +10,8 @@ namespace {
 
 // The saved place was checked against the files' names and sizes, so their content must have changed.
 [[noreturn]] void not_that_data() {
-  throw UserError("the training data is not what it was when the state was saved: its files have the same names and sizes, but other content");
+  throw UserError("the training data is not what it was when the state was saved: its files have the same names and sizes, but other "
+                  "content. Bring back the old files, or start a new run from the checkpoint's weights (checkpoint.initial_load_path).");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Documents into rows of S tokens.
 //
-// Text: the documents form one stream, and row r is its tokens r·S to (r+1)·S. A document that a row's end cuts goes on in the next row as a
-// new piece; the label of the row's last token is still the next token of that document.
+// Text: the documents form one stream, and row r is its tokens r·S to (r+1)·S. A document that a row's end cuts goes on in the next
+// row as a new piece; the label of the row's last token is still the next token of that document.
 // Chats: whole samples, each into the first open row that has room; a group of rows is closed when a sample fits into none of them.
 #pragma once
 

@@ -14,6 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+bool holds_strings(const arrow::DataType& type) {
+  if (type.id() == arrow::Type::DICTIONARY) return holds_strings(*static_cast<const arrow::DictionaryType&>(type).value_type());
+  return type.id() == arrow::Type::STRING || type.id() == arrow::Type::LARGE_STRING;
+}
+
 // A row group of the column at a time, in memory.
 class ParquetReader : public RecordReader {
  public:
@@ -84,7 +89,7 @@ class ParquetReader : public RecordReader {
                       suggest(column_, schema->field_names()));
     }
     const auto& type = *schema->field(index)->type();
-    if (type.id() != arrow::Type::STRING && type.id() != arrow::Type::LARGE_STRING) {
+    if (!holds_strings(type)) {
       throw UserError("{}: column \"{}\" holds {}, expected strings (dataloader.text_field)", files()[static_cast<size_t>(file_)].string(),
                       column_, type.ToString());
     }
@@ -111,15 +116,19 @@ class ParquetReader : public RecordReader {
   void read_cell(int64_t row, Record& record) {
     if (row < chunk_begin_) chunk_ = 0, chunk_begin_ = 0;
     while (row - chunk_begin_ >= group_->chunk(chunk_)->length()) chunk_begin_ += group_->chunk(chunk_++)->length();
-    const arrow::Array& chunk = *group_->chunk(chunk_);
-    const int64_t index = row - chunk_begin_;
-    if (chunk.IsNull(index)) {
+    const arrow::Array* values = group_->chunk(chunk_).get();
+    int64_t index = row - chunk_begin_;
+    if (values->IsNull(index)) {
       record.fault = fmt::format("column \"{}\" is null, expected a string.", column_);
-    } else if (chunk.type_id() == arrow::Type::STRING) {
-      record.bytes = static_cast<const arrow::StringArray&>(chunk).GetView(index);
-    } else {
-      record.bytes = static_cast<const arrow::LargeStringArray&>(chunk).GetView(index);
+      return;
     }
+    if (values->type_id() == arrow::Type::DICTIONARY) {
+      const auto& dictionary = static_cast<const arrow::DictionaryArray&>(*values);
+      index = dictionary.GetValueIndex(index);
+      values = dictionary.dictionary().get();
+    }
+    record.bytes = values->type_id() == arrow::Type::STRING ? static_cast<const arrow::StringArray*>(values)->GetView(index)
+                                                            : static_cast<const arrow::LargeStringArray*>(values)->GetView(index);
   }
 
   std::string column_;

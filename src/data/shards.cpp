@@ -55,7 +55,7 @@ ShardWriter::ShardWriter(const fs::path& file, int64_t vocab_size, std::string t
     : file_(file), writer_(file), vocab_size_(vocab_size), token_bytes_(vocab_size <= 65536 ? 2 : 4),
       tokenizer_fingerprint_(std::move(tokenizer_fingerprint)) {
   if (tokenizer_fingerprint_.size() != kFingerprintDigits) {
-    throw std::logic_error(fmt::format("a tokenizer fingerprint has {} hex digits, got \"{}\"", kFingerprintDigits, tokenizer_fingerprint_));
+    throw std::logic_error("not a tokenizer fingerprint: " + tokenizer_fingerprint_);
   }
   const uint32_t width = static_cast<uint32_t>(token_bytes_);
   write(std::as_bytes(std::span(kMagic, 8)));
@@ -102,14 +102,15 @@ void ShardWriter::finish() {
 
 Shard::Shard(const fs::path& file) : map_(file) {
   const auto bytes = map_.bytes();
-  if (bytes.size() < kHeaderBytes + sizeof(uint64_t) + sizeof(Trailer)) refuse(file, "{} bytes are less than an empty shard has", bytes.size());
+  constexpr size_t kEmptyShard = kHeaderBytes + sizeof(uint64_t) + sizeof(Trailer);
+  if (bytes.size() < kEmptyShard) refuse(file, "{} bytes are less than the {} of an empty shard", bytes.size(), kEmptyShard);
   if (std::memcmp(bytes.data(), kMagic, 8) != 0) refuse(file, "it does not begin with \"{}\"", kMagic);
   uint32_t version, width;
   std::memcpy(&version, bytes.data() + 8, 4);
   std::memcpy(&width, bytes.data() + 12, 4);
   if (version != kVersion) {
-    throw UserError("{}: shard format version {}; this program reads version {}. Use the program that wrote it or a newer one.", file.string(),
-                    version, kVersion);
+    throw UserError("{}: shard format version {}; this program reads version {}. Use the program that wrote it or a newer one.",
+                    file.string(), version, kVersion);
   }
   if (width != 2 && width != 4) refuse(file, "{} bytes per token, expected 2 or 4", width);
 
@@ -179,7 +180,8 @@ namespace {
 
 class ShardReader : public RecordReader {
  public:
-  ShardReader(std::vector<fs::path> files, std::string fingerprint) : RecordReader(std::move(files)), fingerprint_(std::move(fingerprint)) {}
+  ShardReader(std::vector<fs::path> files, std::string fingerprint)
+      : RecordReader(std::move(files)), fingerprint_(std::move(fingerprint)) {}
 
   bool next(Record& record) override {
     for (;;) {

@@ -8,6 +8,7 @@
 #include "base/errors.h"
 #include "base/hashing.h"
 #include "base/log.h"
+#include "data/inflate.h"
 
 namespace trine {
 namespace {
@@ -17,7 +18,7 @@ namespace fs = std::filesystem;
 struct Dataset {
   std::string_view name;
   Format format;
-  std::vector<std::string_view> endings;  // of the files taken from a folder; .gz and .zst may follow those of lines
+  std::vector<std::string_view> endings;  // of the files taken from a folder; .gz and .zst may follow those of text
 };
 
 const std::array<Dataset, 7> kDatasets = {{
@@ -39,8 +40,8 @@ const Dataset& known(const std::string& name) {
 }
 
 bool is_of(const Dataset& dataset, fs::path file) {
-  const bool lines = dataset.format == Format::kJsonl || dataset.format == Format::kChat;
-  if (lines && (file.extension() == ".gz" || file.extension() == ".zst")) file.replace_extension();
+  const bool may_be_compressed = dataset.format != Format::kParquet && dataset.format != Format::kShards;
+  if (may_be_compressed && is_compressed(file)) file.replace_extension();
   return std::ranges::find(dataset.endings, file.extension().string()) != dataset.endings.end();
 }
 
@@ -62,7 +63,8 @@ std::vector<fs::path> files_in(const Dataset& dataset, const fs::path& folder) {
                     dataset.name, fmt::join(dataset.endings, ", "));
   }
   if (!others.empty()) {
-    log::warning("{}: {} of its files are not {} files and are left out, {} among them", folder.string(), others.size(), dataset.name, others[0]);
+    log::warning("{}: {} of its files are not {} files and are left out, {} among them", folder.string(), others.size(), dataset.name,
+                 others[0]);
   }
   return files;
 }
@@ -70,8 +72,8 @@ std::vector<fs::path> files_in(const Dataset& dataset, const fs::path& folder) {
 std::vector<fs::path> sample_files(Part part) {
   const fs::path file = part == Part::kTraining ? "assets/sample/train.jsonl" : "assets/sample/heldout.jsonl";
   if (!fs::exists(file)) {
-    throw UserError("the sample corpus is not here ({}). Make it with tools/make_assets.sh and run from the folder that holds assets/, or give "
-                    "your own files as dataset_path.",
+    throw UserError("the sample corpus is not here ({}). Make it with tools/make_assets.sh and run from the folder that holds assets/, or "
+                    "give your own files as dataset_path.",
                     fs::absolute(file).string());
   }
   return {file};
@@ -112,8 +114,8 @@ std::vector<SourceFiles> find_sources(const std::vector<std::string>& datasets, 
   if (paths.empty() && (datasets.size() != 1 || datasets[0] != "sample")) {
     known(datasets[0]);
     if (datasets[0] == "c4_test") {
-      throw UserError("c4_test does not come with Trine: give torchtitan's folder of that name as dataset_path. The substitute that comes with "
-                      "Trine is the dataset sample.");
+      throw UserError("c4_test does not come with Trine: give torchtitan's folder of that name as dataset_path. The substitute that comes "
+                      "with Trine is the dataset sample.");
     }
     throw UserError("dataset \"{}\" needs a dataset_path", datasets[0]);
   }

@@ -36,8 +36,8 @@ void check_identity(const Json& old, const Json& now) {
     if (before != value) differences += fmt::format("\n  {}: was {}, is {}", key, before.dump(), value.dump());
   }
   if (differences.empty()) return;
-  throw UserError("the run cannot go on in its data, which is not the same as when the checkpoint was saved:{}\nBring back the old data and "
-                  "settings, or start a new run from the checkpoint's weights (checkpoint.initial_load_path).",
+  throw UserError("the run cannot go on in its data, which is not the same as when the checkpoint was saved:{}\nBring back the old data "
+                  "and settings, or start a new run from the checkpoint's weights (checkpoint.initial_load_path).",
                   differences);
 }
 
@@ -55,11 +55,12 @@ Json place_to_json(const PackState& place, int64_t num_rows, const Json& identit
           {"offset", place.offset}};
 }
 
-SavedPlace place_from_json(const Json& state, const Json& identity) {
+SavedPlace place_from_json(const Json& state, const Json& identity, size_t num_sources) {
   try {
     const int64_t version = state.at("version");
     if (version > kVersion) {
-      throw UserError("the saved place in the data has version {}; this program reads up to {}. Use the program that saved it or a newer one.",
+      throw UserError("the saved place in the data has version {}; this program reads up to {}. Use the program that saved it or a newer "
+                      "one.",
                       version, kVersion);
     }
     check_identity(state.at("identity"), identity);
@@ -68,7 +69,9 @@ SavedPlace place_from_json(const Json& state, const Json& identity) {
     saved.place.mix.tokens = state.at("tokens").get<std::vector<int64_t>>();
     for (const Json& order : state.at("sources")) saved.place.mix.sources.push_back(order_from_json(order));
     saved.place.offset = state.at("offset");
-    if (saved.place.mix.sources.size() != saved.place.mix.tokens.size()) throw UserError("the saved place in the data is damaged: counts differ");
+    if (saved.place.mix.sources.size() != num_sources || saved.place.mix.tokens.size() != num_sources) {
+      throw UserError("the saved place in the data is damaged: it does not tell the place in each of the {} sources", num_sources);
+    }
     return saved;
   } catch (const Json::exception& error) {
     throw UserError("the saved place in the data is damaged: {}", error.what());

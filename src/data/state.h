@@ -14,6 +14,6 @@ struct SavedPlace {
   int64_t num_rows = 0;
 };
 // Throws UserError if `state` is malformed, of a newer version, or bound to another identity; every difference is named, old and new.
-SavedPlace place_from_json(const Json& state, const Json& identity);
+SavedPlace place_from_json(const Json& state, const Json& identity, size_t num_sources);
 
 }  // namespace trine
