@@ -6,6 +6,7 @@
 namespace trine {
 
 extern const Command kConfigCommand;
+extern const Command kDataCommand;
 extern const Command kDoctorCommand;
 extern const Command kInspectCommand;
 extern const Command kReportCommand;

@@ -14,6 +14,7 @@ const Command kCommands[] = {
     kTokenizeCommand,
     kInspectCommand,
     kVerifyCommand,
+    kDataCommand,
     kDoctorCommand,
     kReportCommand,
 };
