@@ -1,0 +1,33 @@
+// The start of a run: which model, which weights, which dtypes, said in the log before anything is trained.
+#pragma once
+
+#include <memory>
+
+#include "config/config.h"
+#include "data/loader.h"
+#include "model/segments.h"
+#include "text/tokenizer.h"
+
+namespace trine {
+
+// Rows and micro-batches of a step on one rank.
+struct BatchPlan {
+  int64_t rows_per_step = 0;
+  int64_t rows_per_micro_batch = 0;
+  int64_t num_micro_batches() const { return rows_per_step / rows_per_micro_batch; }
+};
+BatchPlan plan_batches(const TrainingConfig& training);
+
+// Master and compute types as the options say; gradients are fp32, but for pure bf16 with one micro-batch, where nothing is added up.
+UnitDtypes choose_dtypes(const TrainingConfig& training, const BatchPlan& plan);
+
+// Throws UserError if the tokenizer has ids that the embedding has no row for.
+void check_vocabulary(const Tokenizer& tokenizer, const ModelArgs& args);
+
+// Says what will be trained and how.
+void log_run(const Config& config, const ModelArgs& args, const BatchPlan& plan, const DataLoader& loader);
+
+// Fills the model from checkpoint.initial_load_path, or randomly, and says which. Returns true for a random start.
+bool load_initial_weights(const Config& config, Model& model);
+
+}  // namespace trine
