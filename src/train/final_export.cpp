@@ -36,7 +36,7 @@ void export_final(const Config& config, Model& model, const Tokenizer& tokenizer
   const ExportReport report = export_hf(folder, TensorWeights(std::move(tensors)),
                                         {.dtype = dtype,
                                          .source_folder = source,
-                                         .config_json = write_config_json(args, source / "config.json", torch_dtype_name(dtype))});
+                                         .config_json = write_config_json(args, source / "config.json", std::string(config_dtype_name(dtype)))});
   log::info("exported {} tensors ({}) to {}, reopened and verified", report.tensors, in_bytes(report.bytes), report.folder.string());
   for (const std::string& note : report.notes) log::info("{}", note);
 }
