@@ -1,21 +1,9 @@
 #include "ops/adamw_cpu.h"
 
-#include <bit>
 #include <cmath>
 
 namespace trine {
 namespace {
-
-inline float load(float value) { return value; }
-inline float load(BFloat16Bits value) { return std::bit_cast<float>(static_cast<uint32_t>(value.bits) << 16); }
-
-inline void store(float& to, float value) { to = value; }
-inline void store(BFloat16Bits& to, float value) {
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;  // to nearest, ties to even
-  const uint32_t quiet_nan = (bits >> 16) | 0x40u;
-  to.bits = static_cast<uint16_t>((bits & 0x7FFFFFFFu) > 0x7F800000u ? quiet_nan : rounded);
-}
 
 template <class Parameter, class Gradient, class Moment>
 __attribute__((always_inline)) inline void update(Parameter* __restrict parameter, const Gradient* __restrict gradient,

@@ -4,12 +4,9 @@
 #include <cstdint>
 
 #include "base/cpu.h"
+#include "ops/bfloat16_bits.h"
 
 namespace trine {
-
-struct BFloat16Bits {
-  uint16_t bits;
-};
 
 // Constants of one update, computed once in double.
 struct AdamWFactors {

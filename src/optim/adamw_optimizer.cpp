@@ -4,6 +4,7 @@
 
 #include "base/errors.h"
 #include "ops/adamw.h"
+#include "ops/grad_norm.h"
 
 namespace trine {
 
@@ -52,12 +53,10 @@ bool AdamWOptimizer::decays(const std::string& name) const {
 }
 
 double AdamWOptimizer::gradient_norm() {
-  at::NoGradGuard no_grad;
   double squares = 0;
   for (auto& segment : model_.segments()) {
     for (const auto& parameter : segment->unit().parameters()) {
-      const double norm = at::linalg_vector_norm(parameter->sink.gradient(), 2, c10::nullopt, false, at::kFloat).item<double>();
-      squares += norm * norm;
+      squares += sum_of_squares(parameter->sink.gradient());
     }
   }
   return std::sqrt(squares);
@@ -65,7 +64,7 @@ double AdamWOptimizer::gradient_norm() {
 
 std::string AdamWOptimizer::first_non_finite_gradient() {
   for (const Parameter* parameter : model_.parameters()) {
-    if (!parameter->sink.gradient().isfinite().all().item<bool>()) return parameter->name;
+    if (!all_finite(parameter->sink.gradient())) return parameter->name;
   }
   return "";
 }

@@ -1,0 +1,94 @@
+#include "ops/cross_entropy_cpu.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+namespace trine {
+namespace {
+
+constexpr int64_t kLanes = 16;     // one AVX-512 register of floats; narrower sets use several
+constexpr int64_t kBlock = 4096;   // values summed in fp32 before their sum goes to double
+
+// e^x for x <= 0 to about 1 ulp: x = n·ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r (Cephes' expf coefficients), times 2^n.
+inline float exp_of_negative(float x) {
+  constexpr float kLog2E = 1.44269504088896341f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
+  constexpr float kSmallest = -87.0f;  // below, the result is taken as that of kSmallest, 1.6e-38: nothing beside a softmax's largest 1
+  x = x < kSmallest ? kSmallest : x;
+  // Adding and taking away 1.5·2^23 rounds to the nearest whole number.
+  constexpr float kRounder = 12582912.0f;
+  const float n = (x * kLog2E + kRounder) - kRounder;
+  const float r = (x - n * kLn2High) - n * kLn2Low;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const float e = p * r * r + r + 1.0f;
+  const int32_t exponent = static_cast<int32_t>(n) + 127;
+  return e * std::bit_cast<float>(exponent << 23);
+}
+
+template <class Value>
+__attribute__((always_inline)) inline double row(Value* __restrict logits, int64_t count, int64_t label, float scale, bool write_gradient) {
+  float lanes[kLanes];
+  std::fill(lanes, lanes + kLanes, -std::numeric_limits<float>::infinity());
+  const int64_t whole = count / kLanes * kLanes;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    for (int64_t k = 0; k < kLanes; ++k) {
+      const float value = load(logits[i + k]);
+      lanes[k] = value > lanes[k] ? value : lanes[k];
+    }
+  }
+  float largest = *std::max_element(lanes, lanes + kLanes);
+  for (int64_t i = whole; i < count; ++i) largest = std::max(largest, load(logits[i]));
+
+  double sum = 0;
+  for (int64_t block = 0; block < count; block += kBlock) {
+    const int64_t end = std::min(block + kBlock, count), end_whole = block + (end - block) / kLanes * kLanes;
+    float partial[kLanes] = {};
+    for (int64_t i = block; i < end_whole; i += kLanes) {
+      for (int64_t k = 0; k < kLanes; ++k) partial[k] += exp_of_negative(load(logits[i + k]) - largest);
+    }
+    for (int64_t k = 0; k < kLanes; ++k) sum += static_cast<double>(partial[k]);
+    for (int64_t i = end_whole; i < end; ++i) sum += static_cast<double>(exp_of_negative(load(logits[i]) - largest));
+  }
+  const double loss = std::log(sum) + static_cast<double>(largest) - static_cast<double>(load(logits[label]));
+  if (!write_gradient) return loss;
+
+  const float label_logit = load(logits[label]);
+  const float factor = static_cast<float>(static_cast<double>(scale) / sum);
+  for (int64_t i = 0; i < count; ++i) store(logits[i], exp_of_negative(load(logits[i]) - largest) * factor);
+  store(logits[label], exp_of_negative(label_logit - largest) * factor - scale);
+  // A NaN or infinite logit must reach the gradient, where the check before the update finds it.
+  if (!std::isfinite(loss)) store(logits[label], std::numeric_limits<float>::quiet_NaN());
+  return loss;
+}
+
+template <class Value>
+TRINE_AVX512 double row_avx512(Value* logits, int64_t count, int64_t label, float scale, bool write_gradient) {
+  return row(logits, count, label, scale, write_gradient);
+}
+template <class Value>
+TRINE_AVX2 double row_avx2(Value* logits, int64_t count, int64_t label, float scale, bool write_gradient) {
+  return row(logits, count, label, scale, write_gradient);
+}
+
+}  // namespace
+
+template <class Value>
+double cross_entropy_row_cpu(Value* logits, int64_t count, int64_t label, float scale, bool write_gradient, InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kAvx512: return row_avx512(logits, count, label, scale, write_gradient);
+    case InstructionSet::kAvx2: return row_avx2(logits, count, label, scale, write_gradient);
+    case InstructionSet::kPortable: break;
+  }
+  return row(logits, count, label, scale, write_gradient);
+}
+
+template double cross_entropy_row_cpu<float>(float*, int64_t, int64_t, float, bool, InstructionSet);
+template double cross_entropy_row_cpu<BFloat16Bits>(BFloat16Bits*, int64_t, int64_t, float, bool, InstructionSet);
+
+}  // namespace trine
