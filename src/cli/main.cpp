@@ -10,6 +10,7 @@ namespace trine {
 namespace {
 
 const Command kCommands[] = {
+    kTrainCommand,
     kConfigCommand,
     kTokenizeCommand,
     kInspectCommand,
