@@ -31,7 +31,7 @@ struct State {
   std::mutex mutex;
   std::shared_ptr<spdlog::logger> logger;
   std::vector<std::pair<spdlog::level::level_enum, std::string>> early;  // kept until a file takes them
-  bool has_file = false;
+  spdlog::sink_ptr file;
 
   State() {
     auto console = std::make_shared<spdlog::sinks::stderr_color_sink_mt>();
@@ -54,7 +54,7 @@ void write(Level level, const std::string& message) {
   State& s = state();
   const std::lock_guard lock(s.mutex);
   constexpr size_t kMostEarlyLines = 10000;
-  if (!s.has_file && s.early.size() < kMostEarlyLines) s.early.emplace_back(to_spdlog(level), message);
+  if (!s.file && s.early.size() < kMostEarlyLines) s.early.emplace_back(to_spdlog(level), message);
   if (!s.logger->should_log(to_spdlog(level))) return;
   const StatusLineHidden hidden;
   s.logger->log(to_spdlog(level), "{}", message);
@@ -70,11 +70,20 @@ void also_to_file(const std::filesystem::path& file) {
       if (s.logger->should_log(level)) sink->log(spdlog::details::log_msg("trine", level, message));
     }
     s.early.clear();
+    std::erase(s.logger->sinks(), s.file);
     s.logger->sinks().push_back(sink);
-    s.has_file = true;
+    s.file = sink;
   } catch (const spdlog::spdlog_ex& e) {
     throw UserError("cannot write the log file {}: {}", file.string(), e.what());
   }
+}
+
+void only_to_file(Level level, const std::string& message) {
+  State& s = state();
+  const std::lock_guard lock(s.mutex);
+  if (!s.file) return;
+  s.file->log(spdlog::details::log_msg("trine", to_spdlog(level), message));
+  s.file->flush();
 }
 
 void set_level(Level level) { state().logger->set_level(to_spdlog(level)); }

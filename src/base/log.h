@@ -14,8 +14,12 @@ enum class Level { kDebug, kInfo, kWarning, kError };
 
 void write(Level level, const std::string& message);
 
-// Also append every line to `file` (created if missing). Lines logged earlier in this process are written to it first.
+// Also append every line to `file` (created if missing). Lines logged before the first such call are written to it first;
+// a later call turns to another file.
 void also_to_file(const std::filesystem::path& file);
+
+// For what the terminal shows in another form: a line in the file alone, if there is one.
+void only_to_file(Level level, const std::string& message);
 
 // Lines below this level are dropped. Default kInfo; TRINE_LOG=debug|info|warning|error sets it at start.
 void set_level(Level level);

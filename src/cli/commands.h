@@ -10,6 +10,7 @@ extern const Command kDataCommand;
 extern const Command kDoctorCommand;
 extern const Command kInspectCommand;
 extern const Command kTrainCommand;
+extern const Command kTrialCommand;
 extern const Command kReportCommand;
 extern const Command kTokenizeCommand;
 extern const Command kVerifyCommand;

@@ -155,18 +155,19 @@ void measure_speed(const Config& config, const TrialOptions& options, TrialStage
   if (train(run) != 0) throw RunStopped("the trial's training was interrupted");
   const MetricsHistory history = read_metrics(options.folder / "run" / "metrics.jsonl");
   std::vector<StepTiming> timings;
-  double total = 0, peak_gib = 0;
+  double total = 0;
+  uint64_t peak_bytes = 0;
   for (const auto& step : history.steps) {
     timings.push_back({.step = step.step, .tokens = step.tokens, .seconds = step.seconds, .data_seconds = step.data_seconds});
     total += step.seconds;
-    peak_gib = std::max(peak_gib, step.memory_gib);
+    peak_bytes = std::max(peak_bytes, step.memory.peak_bytes);
   }
   const Summary summary = summarize(timings, run.metrics.warmup_steps, total);
   stage.figure("first step", stretch_words(summary.first));
   stage.figure("warm-up", stretch_words(summary.warmup));
   stage.figure("sustained", stretch_words(summary.sustained));
   if (history.steps.back().mfu >= 0) stage.figure("MFU of the last step", fmt::format("{:.1f}%", history.steps.back().mfu));
-  stage.figure("peak memory", fmt::format("{:.2f} GiB", peak_gib));
+  stage.figure("peak memory", in_bytes(peak_bytes));
   const double rest = static_cast<double>(config.training.steps) * summary.sustained.mean_seconds;
   stage.figure("the whole run at this speed", fmt::format("{} for {} steps", in_duration(rest), with_commas(config.training.steps)));
   stage.figure("loss, first to last step", fmt::format("{:.4f} to {:.4f}", history.steps.front().loss, history.steps.back().loss));
