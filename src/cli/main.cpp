@@ -14,6 +14,8 @@ namespace {
 const Command kCommands[] = {
     kTrainCommand,
     kTrialCommand,
+    kGenerateCommand,
+    kEvalCommand,
     kConfigCommand,
     kTokenizeCommand,
     kInspectCommand,
