@@ -55,6 +55,11 @@ void check_vocabulary(const Tokenizer& tokenizer, const ModelArgs& args) {
   }
 }
 
+std::unique_ptr<DataLoader> open_training_data(const Config& config, const Tokenizer& tokenizer, const ModelArgs& args) {
+  return make_loader(config.dataloader, config.training.seq_len, static_cast<uint64_t>(config.debug.seed), tokenizer, args.vocab_size,
+                     config.model.hf_assets_path);
+}
+
 void log_run(const Config& config, const ModelArgs& args, const BatchPlan& plan, const DataLoader& loader) {
   for (const std::string& line : split_lines(describe_model(args))) log::info("{}", line);
   const TrainingConfig& training = config.training;

@@ -24,6 +24,9 @@ UnitDtypes choose_dtypes(const TrainingConfig& training, const BatchPlan& plan);
 // Throws UserError if the tokenizer has ids that the embedding has no row for.
 void check_vocabulary(const Tokenizer& tokenizer, const ModelArgs& args);
 
+// The rows that the recipe trains on, from the first.
+std::unique_ptr<DataLoader> open_training_data(const Config& config, const Tokenizer& tokenizer, const ModelArgs& args);
+
 // Says what will be trained and how.
 void log_run(const Config& config, const ModelArgs& args, const BatchPlan& plan, const DataLoader& loader);
 

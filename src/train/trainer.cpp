@@ -93,9 +93,10 @@ Trainer::Trainer(const Config& config, const ModelArgs& args)
       schedule_(schedule_options(config)),
       executor_(model_, config.activation_checkpoint) {
   check_vocabulary(tokenizer_, args);
-  loader_ = make_loader(config.dataloader, config.training.seq_len, static_cast<uint64_t>(config.debug.seed), tokenizer_, args.vocab_size);
+  loader_ = open_training_data(config, tokenizer_, args);
   if (config.validation.enable) {
-    validation_ = make_validation_loader(config.validation, config.dataloader, config.training.seq_len, tokenizer_, args.vocab_size);
+    validation_ = make_validation_loader(config.validation, config.dataloader, config.training.seq_len, tokenizer_, args.vocab_size,
+                                         config.model.hf_assets_path);
   }
   log_run(config_, args, plan_, *loader_);
 }

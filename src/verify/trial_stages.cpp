@@ -75,7 +75,6 @@ std::string stretch_words(const Stretch& stretch) {
 }  // namespace
 
 void examine_versions(const TrialOptions& options, TrialStage& stage) {
-  stage.figure("trine", fmt::format("{} ({})", kTrineVersion, git_commit()));
   for (const Finding& finding : examine_machine(options.folder)) {
     stage.figure(finding.name, finding.text);
     if (!finding.warning.empty() && finding.group == "versions") stage.fail(finding.warning);
@@ -106,8 +105,7 @@ void check_weights(const Config& config, const TrialOptions& options, TrialStage
   const at::ScalarType dtype = config.training.mixed_precision_param == "bfloat16" ? at::kBFloat16 : at::kFloat;
   Model model(args, build_spec(args), {.master = dtype, .compute = dtype, .gradient = dtype});
   const Tokenizer tokenizer = Tokenizer::from_folder(config.model.hf_assets_path);
-  const auto loader =
-      make_loader(config.dataloader, config.training.seq_len, static_cast<uint64_t>(config.debug.seed), tokenizer, args.vocab_size);
+  const auto loader = open_training_data(config, tokenizer, args);
 
   const double tolerance = config.expect.first_loss_tolerance;
   model.initialize(static_cast<uint64_t>(config.debug.seed));
