@@ -13,6 +13,7 @@
 #include "model/segments.h"
 #include "optim/adamw_optimizer.h"
 #include "optim/clipping.h"
+#include "train/caching_allocator.h"
 #include "train/step.h"
 
 int main(int argc, char** argv) {
@@ -21,6 +22,7 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "usage: {} FLAVOR SEQ_LEN bfloat16|float32|mixed\n", argv[0]);
     return 2;
   }
+  use_caching_allocator();
   const ModelArgs args = flavor_args(argv[1]);
   const int64_t seq_len = std::stoll(argv[2]);
   const std::string dtype = argv[3];

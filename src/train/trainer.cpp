@@ -19,6 +19,7 @@
 #include "optim/lr_schedule.h"
 #include "text/tokenizer.h"
 #include "train/batch_tensors.h"
+#include "train/caching_allocator.h"
 #include "train/evaluate.h"
 #include "train/expectations.h"
 #include "train/final_export.h"
@@ -261,6 +262,7 @@ void Trainer::finish(bool trained) {
 int train(const Config& config) {
   const ModelArgs args = resolve_model_args(config, !config.checkpoint.initial_load_path.empty());
   check_expected_sizes(config.expect, args, /*num_ranks=*/1, plan_batches(config.training).rows_per_step);
+  use_caching_allocator();
   if (config.debug.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   return Trainer(config, args).run();
 }

@@ -10,6 +10,13 @@ PATTERN = (
 )
 
 
+# ChatML: every turn between <|im_start|>role and <|im_end|>.
+CHAT_TEMPLATE = (
+    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
+)
+
+
 def write_tokenizer(folder: Path) -> None:
     """Byte-level BPE with 256 byte symbols, a few merges and three added tokens (Tt of the fault list)."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -26,7 +33,8 @@ def write_tokenizer(folder: Path) -> None:
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens([AddedToken(t, special=True) for t in ("<|endoftext|>", "<|im_start|>", "<|im_end|>")])
     tokenizer.save(str(folder / "tokenizer.json"))
-    config = {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>", "tokenizer_class": "PreTrainedTokenizerFast"}
+    config = {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>", "tokenizer_class": "PreTrainedTokenizerFast",
+              "chat_template": CHAT_TEMPLATE}
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
 
 
