@@ -17,9 +17,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A chunk's logits take 64 MiB in bf16.
-constexpr int64_t kMostLogits = int64_t{1} << 25;
-
 // Σ of the token losses of `logits_tv`. With `write_gradient` the logits become scale · d(sum)/d(logits).
 double softmax_loss_cpu(at::Tensor& logits_tv, const at::Tensor& labels_t, double scale, bool write_gradient) {
   const int64_t num_tokens = logits_tv.size(0), vocab = logits_tv.size(1);
@@ -66,10 +63,10 @@ double softmax_loss_reference(at::Tensor& logits_tv, const at::Tensor& labels_t,
 
 // Returns the scaled loss; fills dx_th (if defined) and adds to `sink` (if not null).
 at::Tensor loss_by_chunks(const at::Tensor& x_th, const at::Tensor& weight_vh, const at::Tensor& labels_t, double scale,
-                          const at::Tensor& dx_th, GradientSink* sink) {
+                          const at::Tensor& dx_th, GradientSink* sink, int64_t most_logits) {
   const int64_t num_tokens = x_th.size(0), vocab = weight_vh.size(0);
-  const int64_t num_chunks = std::max<int64_t>(1, (num_tokens * vocab + kMostLogits - 1) / kMostLogits);
-  const int64_t chunk = (num_tokens + num_chunks - 1) / num_chunks;
+  const int64_t num_chunks = std::max<int64_t>(1, (num_tokens * vocab + most_logits - 1) / most_logits);
+  const int64_t chunk = std::max<int64_t>(1, (num_tokens + num_chunks - 1) / num_chunks);
   const bool on_cpu = x_th.is_cpu() && (x_th.scalar_type() == at::kFloat || x_th.scalar_type() == at::kBFloat16);
   double loss = 0;
   for (int64_t begin = 0; begin < num_tokens; begin += chunk) {
@@ -89,9 +86,9 @@ at::Tensor loss_by_chunks(const at::Tensor& x_th, const at::Tensor& weight_vh, c
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& x, const at::Tensor& weight, const at::Tensor& labels, double scale,
-                            int64_t sink) {
+                            int64_t sink, int64_t most_logits) {
     at::Tensor dx = at::empty_like(x);
-    const at::Tensor loss = loss_by_chunks(x, weight, labels, scale, dx, reinterpret_cast<GradientSink*>(sink));
+    const at::Tensor loss = loss_by_chunks(x, weight, labels, scale, dx, reinterpret_cast<GradientSink*>(sink), most_logits);
     ctx->save_for_backward({dx});
     return loss;
   }
@@ -99,17 +96,17 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const at::Tensor dx = ctx->get_saved_variables()[0];
     // The weight's gradient is in the sink already, so the loss can only be the end of the graph.
     TORCH_CHECK(grads[0].item<double>() == 1.0, "linear_cross_entropy: the gradient of its result must be 1, use `scale`");
-    return {dx, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {dx, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
   }
 };
 
 }  // namespace
 
 at::Tensor linear_cross_entropy(const at::Tensor& x_th, const at::Tensor& weight_vh, const at::Tensor& labels_t, double scale,
-                                GradientSink* sink) {
-  if (!at::GradMode::is_enabled()) return loss_by_chunks(x_th, weight_vh, labels_t, scale, at::Tensor(), nullptr);
+                                GradientSink* sink, int64_t most_logits) {
+  if (!at::GradMode::is_enabled()) return loss_by_chunks(x_th, weight_vh, labels_t, scale, at::Tensor(), nullptr, most_logits);
   TORCH_CHECK(sink, "linear_cross_entropy: recording gradients needs a sink for the weight's");
-  return LinearCrossEntropy::apply(x_th, weight_vh, labels_t, scale, reinterpret_cast<int64_t>(sink));
+  return LinearCrossEntropy::apply(x_th, weight_vh, labels_t, scale, reinterpret_cast<int64_t>(sink), most_logits);
 }
 
 }  // namespace trine
