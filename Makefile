@@ -11,7 +11,7 @@ TORCH ?=
 demo: build ## train a tiny Qwen3 on the sample corpus, then generate from its export
 	@rm -rf runs/demo
 	build/bin/trine train recipes/quickstart.toml --job.dump_folder runs/demo
-	build/bin/trine generate runs/demo/export --prompt "In the beginning"
+	build/bin/trine generate runs/demo/export --prompt "In the beginning" --temperature 0.8 --top-k 40 --seed 1 --max-new-tokens 60
 
 test: build ## every test; the last line is the total
 	@.venv/bin/python tools/run_tests.py build

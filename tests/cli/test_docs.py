@@ -11,7 +11,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 
 # These train or need a run: their recipe and options are checked by `trine config`, their own words by --help.
-LONG = {"train", "trial", "eval", "generate", "export"}
+LONG = {"train", "trial", "eval", "generate", "export", "report"}
 
 
 def commands():
