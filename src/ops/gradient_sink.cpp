@@ -36,8 +36,9 @@ void GradientSink::add_rows(const at::Tensor& ids_t, const at::Tensor& rows_th) 
   if (!std::exchange(written_, true)) gradient_.zero_();
   auto [unique_u, inverse_t, counts] = at::_unique2(ids_t, /*sorted=*/true, /*return_inverse=*/true);
   // Summing in fp32 first: a frequent token's rows would round away one by one in bf16.
-  at::Tensor sums_uh = at::zeros({unique_u.size(0), rows_th.size(1)}, rows_th.options().dtype(at::kFloat));
-  sums_uh.index_add_(0, inverse_t, rows_th.to(at::kFloat));
+  const at::ScalarType wide = rows_th.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  at::Tensor sums_uh = at::zeros({unique_u.size(0), rows_th.size(1)}, rows_th.options().dtype(wide));
+  sums_uh.index_add_(0, inverse_t, rows_th.to(wide));
   gradient_.index_add_(0, unique_u, sums_uh.to(gradient_.scalar_type()));
 }
 
