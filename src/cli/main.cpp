@@ -16,6 +16,7 @@ const Command kCommands[] = {
     kTrialCommand,
     kGenerateCommand,
     kEvalCommand,
+    kExportCommand,
     kConfigCommand,
     kTokenizeCommand,
     kInspectCommand,

@@ -5,8 +5,7 @@
 #include "base/errors.h"
 #include "base/format.h"
 #include "base/log.h"
-#include "checkpoint/load_weights.h"
-#include "checkpoint/weight_source.h"
+#include "train/loaded_model.h"
 
 namespace trine {
 namespace {
@@ -15,21 +14,6 @@ namespace fs = std::filesystem;
 
 bool holds_weights(const fs::path& folder) {
   return fs::exists(folder / "model.safetensors") || fs::exists(folder / "model.safetensors.index.json");
-}
-
-void load(const Config& config, Model& model) {
-  const auto source = open_weights(config.checkpoint.initial_load_path);
-  std::vector<WantedTensor> wanted;
-  for (const Parameter* parameter : model.parameters()) wanted.push_back({parameter->name, parameter->shape, parameter->master});
-  std::map<std::string, std::string> tied;
-  if (model.args().tie_word_embeddings) tied["lm_head.weight"] = "model.embed_tokens.weight";
-  const LoadReport report = load_weights(*source, wanted, tied);
-  model.masters_changed();
-  std::string dtypes;
-  for (const auto& [dtype, number] : report.source_dtypes) dtypes += fmt::format("{}{} {}", dtypes.empty() ? "" : ", ", number, dtype);
-  log::info("loaded {}/{} tensors from {} ({})", report.loaded, report.total, source->description(), dtypes);
-  for (const std::string& note : source->notes()) log::info("{}", note);
-  for (const std::string& note : report.notes) log::info("{}", note);
 }
 
 }  // namespace
@@ -82,7 +66,7 @@ void log_run(const Config& config, const ModelArgs& args, const BatchPlan& plan,
 
 bool load_initial_weights(const Config& config, Model& model) {
   if (!config.checkpoint.initial_load_path.empty()) {
-    load(config, model);
+    load_parameters(model, *open_weights(config.checkpoint.initial_load_path));
     return false;
   }
   const std::string& assets = config.model.hf_assets_path;
@@ -90,10 +74,14 @@ bool load_initial_weights(const Config& config, Model& model) {
     log::warning("weights lie in {} but are not loaded, since nothing asks for them. To start from them: --checkpoint.initial_load_path {}",
                  assets, assets);
   }
-  model.initialize(static_cast<uint64_t>(config.debug.seed));
-  log::info("RANDOM INIT with seed {}: expect a first loss near {:.2f} (ln {} + {} * {}^2 / 2)", config.debug.seed,
-            random_loss(model.args()), model.args().vocab_size, model.args().hidden_size, model.args().initializer_range);
+  initialize_randomly(model, static_cast<uint64_t>(config.debug.seed));
   return true;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> named_masters(Model& model) {
+  std::vector<std::pair<std::string, at::Tensor>> tensors;
+  for (const Parameter* parameter : model.parameters()) tensors.emplace_back(parameter->name, parameter->master);
+  return tensors;
 }
 
 }  // namespace trine

@@ -33,4 +33,7 @@ void log_run(const Config& config, const ModelArgs& args, const BatchPlan& plan,
 // Fills the model from checkpoint.initial_load_path, or randomly, and says which. Returns true for a random start.
 bool load_initial_weights(const Config& config, Model& model);
 
+// Every parameter's master values under its name, for exports.
+std::vector<std::pair<std::string, at::Tensor>> named_masters(Model& model);
+
 }  // namespace trine

@@ -8,6 +8,7 @@
 #include "base/format.h"
 #include "base/log.h"
 #include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/export_hf.h"
 #include "checkpoint/saver.h"
 #include "data/loader.h"
 #include "metrics/matmul_peak.h"
@@ -254,7 +255,9 @@ void Trainer::finish(bool trained) {
     saver_->wait();
   }
   meter_->finish();
-  if (config_.checkpoint.last_save_in_hf) export_final(config_, model_, tokenizer_, folder_.exported());
+  if (config_.checkpoint.last_save_in_hf) {
+    export_run(config_, model_.args(), TensorWeights(named_masters(model_)), config_.checkpoint.export_dtype, folder_.exported());
+  }
 }
 
 }  // namespace

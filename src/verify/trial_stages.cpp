@@ -61,12 +61,6 @@ double first_loss(const Config& config, Model& model, DataLoader& loader) {
   return loss;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> named_masters(Model& model) {
-  std::vector<std::pair<std::string, at::Tensor>> tensors;
-  for (const Parameter* parameter : model.parameters()) tensors.emplace_back(parameter->name, parameter->master);
-  return tensors;
-}
-
 std::string stretch_words(const Stretch& stretch) {
   return fmt::format("{} step{}, median {}, {} tokens/s, {:.1f}% waiting for data", stretch.count, stretch.count == 1 ? "" : "s",
                      in_duration(stretch.median_seconds), with_commas(std::llround(stretch.tokens_per_second)), 100 * stretch.data_share);

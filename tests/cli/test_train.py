@@ -244,3 +244,12 @@ def test_training_on_chats_makes_the_export_stop_at_the_end_of_a_turn(trine, rec
     assert done.returncode == 0, done.stderr
     eos = json.loads((tmp_path / "run/export/config.json").read_text())["eos_token_id"]
     assert 264 in (eos if isinstance(eos, list) else [eos])  # <|im_end|>
+
+
+def test_an_export_from_a_checkpoint_equals_the_one_at_the_end(trine, recipe, tmp_path):
+    assert trine("train", recipe, "--checkpoint.last_save_in_hf").returncode == 0
+    done = trine("export", tmp_path / "run", tmp_path / "again")
+    assert done.returncode == 0, done.stderr
+    for file in (tmp_path / "run/export").iterdir():
+        assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), file.name
+    assert_user_error(trine("export", tmp_path / "tokenizer", tmp_path / "no"), "nothing to export")
