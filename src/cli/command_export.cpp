@@ -9,11 +9,11 @@ namespace trine {
 namespace {
 
 int run(const Words& words) {
-  std::string path, folder, dtype = "source";
+  std::string path, folder, dtype;
   Arguments arguments("trine export", "Writes a checkpoint as a folder that Transformers opens, and verifies it.");
   arguments.positional("RUN_OR_CHECKPOINT", path, "a run folder (its newest complete checkpoint) or .../checkpoint/step-N");
   arguments.positional("OUT_DIR", folder, "the folder to write; an earlier export there is replaced whole");
-  arguments.option("--dtype", "TYPE", dtype, "float32, bfloat16 or float16; source: as the weights that the run started from");
+  arguments.option("--dtype", "TYPE", dtype, "float32, bfloat16 or float16; source: as the weights that the run started from; by default the run's checkpoint.export_dtype");
   if (!arguments.parse(words)) return 0;
 
   const ModelFiles files = find_model(path);
@@ -22,7 +22,8 @@ int run(const Words& words) {
   if (!std::filesystem::exists(recipe)) {
     throw UserError("{} is missing: it says where the run's tokenizer files are. Export from the checkpoint in its run folder.", recipe.string());
   }
-  export_run(load_config(recipe, {}), read_config_json(files.config), *files.weights, dtype, folder);
+  const Config config = load_config(recipe, {});
+  export_run(config, read_config_json(files.config), *files.weights, dtype.empty() ? config.checkpoint.export_dtype : dtype, folder);
   return 0;
 }
 

@@ -181,8 +181,8 @@ OptionSection checkpoint_options() {
       .option("initial_load_in_hf", &S::initial_load_in_hf, false, anything(),
               "the weights to start from are a Hugging Face folder: initial_load_path, or without it model.hf_assets_path")
       .option("last_save_in_hf", &S::last_save_in_hf, false, anything(), "export the model in Hugging Face's form at the end")
-      .option("export_dtype", &S::export_dtype, "float32", one_of({"source", "float32", "bfloat16", "float16"}),
-              "of an export; source: as the config.json that was loaded says")
+      .option("export_dtype", &S::export_dtype, "source", one_of({"source", "float32", "bfloat16", "float16"}),
+              "of an export; source: as the weights or config.json of model.hf_assets_path, else bfloat16")
       .option("async_mode", &S::async_mode, "disabled", one_of({"disabled", "async"}), "async: written in the background from a snapshot")
       .option("mirror_path", &S::mirror_path, "", anything(), "a second place to which each checkpoint is copied and verified");
 }

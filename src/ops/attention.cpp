@@ -34,11 +34,11 @@ bool is_one_piece(const PieceStarts& pieces) {
 
 at::Tensor attention(const at::Tensor& q_bhsd, const at::Tensor& k_bksd, const at::Tensor& v_bksd, const PieceStarts& pieces) {
   const at::Tensor k = repeat_heads(k_bksd, q_bhsd.size(1)), v = repeat_heads(v_bksd, q_bhsd.size(1));
-  if (is_one_piece(pieces)) return causal(q_bhsd, k, v);
+  if (is_one_piece(pieces) && q_bhsd.size(2) % kPieceStep == 0) return causal(q_bhsd, k, v);
   // A causal call for each piece costs Σ length² instead of S², and gives a document the same bits wherever it lies in a row.
   std::vector<at::Tensor> rows;
   for (int64_t b = 0; b < q_bhsd.size(0); ++b) {
-    const auto& starts = pieces[static_cast<size_t>(b)];
+    const std::vector<int64_t> starts = pieces.empty() ? std::vector<int64_t>{0} : pieces[static_cast<size_t>(b)];
     std::vector<at::Tensor> parts;
     for (size_t piece = 0; piece < starts.size(); ++piece) {
       const int64_t begin = starts[piece], end = piece + 1 < starts.size() ? starts[piece + 1] : q_bhsd.size(2);

@@ -253,3 +253,31 @@ def test_an_export_from_a_checkpoint_equals_the_one_at_the_end(trine, recipe, tm
     for file in (tmp_path / "run/export").iterdir():
         assert file.read_bytes() == (tmp_path / "again" / file.name).read_bytes(), file.name
     assert_user_error(trine("export", tmp_path / "tokenizer", tmp_path / "no"), "nothing to export")
+
+
+def test_recomputation_changes_nothing(trine, recipe, tmp_path):
+    for name, options in {"none": [], "full": ["--activation_checkpoint.mode", "full"],
+                          "nth": ["--activation_checkpoint.mode", "selective", "--activation_checkpoint.selective_ac_option", 2]}.items():
+        assert trine("train", recipe, "--job.dump_folder", tmp_path / name, *options).returncode == 0
+    for name in ("full", "nth"):
+        assert trine("verify", "losses", tmp_path / "none", tmp_path / name).returncode == 0
+
+
+def test_a_chosen_step_leaves_a_trace(trine, recipe, tmp_path):
+    assert trine("train", recipe, "--profiling.steps", "2").returncode == 0
+    trace = json.loads((tmp_path / "run/trace-step-2.json").read_text())
+    assert any("aten::" in event.get("name", "") for event in trace["traceEvents"])
+    assert not (tmp_path / "run/trace-step-1.json").exists()
+
+
+def test_a_trial_passes_every_stage_it_can_do_and_fails_what_is_not_as_expected(trine, recipe, tmp_path):
+    folder = tmp_path / "trial"
+    done = trine("trial", recipe, "--folder", folder, "--steps", 4, "--expect.num_layers", 2, "--expect.random_loss", 5.78)
+    assert done.returncode == 0, done.stdout
+    stages = {stage["stage"]: stage for stage in json.loads((folder / "trial.json").read_text())["stages"]}
+    assert {number: stage["status"] for number, stage in stages.items()} == {
+        1: "passed", 2: "passed", 3: "passed", 4: "skipped", 5: "passed", 6: "skipped", 7: "passed"}
+    wrong = trine("trial", recipe, "--folder", folder, "--steps", 4, "--expect.num_layers", 3, "--expect.random_loss", 9)
+    assert wrong.returncode == 3
+    assert "2. model, ranks and layout: FAILED" in wrong.stdout and "3. weights in and out: FAILED" in wrong.stdout
+    assert_user_error(trine("trial", recipe, "--folder", tmp_path / "tokenizer", "--expect.num_layers", 2), "holds something else")
