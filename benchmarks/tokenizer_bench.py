@@ -154,7 +154,9 @@ def main():
         wall, cpu = ({name: megabytes / statistics.median(s[i] for s in took) for name, took in seconds.items()} for i in (0, 1))
         print(f"{kind.replace('_', ' ')}:")
         for name in seconds:
-            ratio = f"trine is {wall['trine'] / wall[name]:.2f} times as fast (CPU {cpu['trine'] / cpu[name]:.2f})" if name != "trine" else ""
+            ratio = ""
+            if name != "trine":
+                ratio = f"trine is {wall['trine'] / wall[name]:.2f} times as fast (CPU {cpu['trine'] / cpu[name]:.2f})"
             print(f"  {name:<11} {wall[name]:7.1f} MB/s wall  {cpu[name]:7.1f} MB per CPU second  {ratio}")
 
 

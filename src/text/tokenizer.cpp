@@ -4,48 +4,14 @@
 #include <exception>
 #include <mutex>
 #include <thread>
-#include <unordered_map>
 
 #include "base/errors.h"
 #include "base/files.h"
 #include "base/log.h"
-#include "text/added_tokens.h"
-#include "text/bpe.h"
-#include "text/splitter.h"
-#include "text/tokenizer_file.h"
+#include "text/encoding.h"
 #include "text/unicode.h"
-#include "text/utf8.h"
 
 namespace trine {
-
-struct Tokenizer::Scratch::State {
-  BpeModel::Workspace work;
-  std::string valid;   // the text with ill-formed bytes replaced
-  std::string normal;  // a stretch of it in form C
-  EditMap valid_edits, normal_edits;
-};
-
-struct Tokenizer::Tables {
-  explicit Tables(TokenizerFile file);
-
-  std::vector<std::string> bytes;  // by id: what decoding gives
-  std::vector<bool> special;       // by id
-  std::unordered_map<std::string, int32_t> ids;  // by the file's spelling
-  BpeModel bpe;
-  Splitter splitter;
-  bool normalise;
-  AddedTokenFinder raw_tokens, normalized_tokens;
-  std::vector<int32_t> prefix, suffix;
-  bool lines_are_apart = true;  // no added token reaches over a line end, or takes white space before it
-  bool drops_bytes = false;
-  int32_t unknown;
-  std::optional<int32_t> eos, bos, pad;
-
-  // Idle scratches of Tokenizer::encode.
-  mutable std::mutex mutex;
-  mutable std::vector<std::unique_ptr<Scratch::State>> idle;
-};
-
 namespace {
 
 AddedTokenFinder finder_of(const TokenizerFile& file, bool normalized) {
@@ -61,92 +27,6 @@ AddedTokenFinder finder_of(const TokenizerFile& file, bool normalized) {
   }
   return AddedTokenFinder(std::move(tokens));
 }
-
-// One call of encode: from the text to ids, and to the tokens' ends if they are asked for.
-class Encoding {
- public:
-  Encoding(const Tokenizer::Tables& tables, Tokenizer::Scratch::State& scratch, const EncodeOptions& options, std::vector<int32_t>& ids,
-           std::vector<int64_t>* ends)
-      : tables_(tables), scratch_(scratch), options_(options), ids_(ids), ends_(ends) {}
-
-  void run(std::string_view text) {
-    const size_t size = text.size();
-    scratch_.valid_edits.clear();
-    if (!is_valid_utf8(text)) {
-      scratch_.valid.clear();
-      append_valid_utf8(text, scratch_.valid, &scratch_.valid_edits);
-      text = scratch_.valid;
-    }
-    if (options_.add_special_tokens) add_fixed(tables_.prefix, 0);
-    for_each_part(
-        text, tables_.raw_tokens, [&](int32_t id, size_t end) { add_token(id, scratch_.valid_edits.to_original(end)); },
-        [&](std::string_view part, size_t begin) { run_plain(part, begin); });
-    if (options_.add_special_tokens) add_fixed(tables_.suffix, size);
-  }
-
- private:
-  // Cuts `text` at added tokens: calls token(id, end) and plain(part, begin) in order.
-  template <class Token, class Plain>
-  void for_each_part(std::string_view text, const AddedTokenFinder& finder, Token token, Plain plain) const {
-    size_t done = 0;
-    while (const auto match = finder.find(text, done, options_.special_as_text)) {
-      if (match->begin > done) plain(text.substr(done, match->begin - done), done);
-      token(match->token->id, match->end);
-      done = match->end;
-    }
-    if (done < text.size()) plain(text.substr(done), done);
-  }
-
-  // Text without raw added tokens, which begins at `begin` of the valid text.
-  void run_plain(std::string_view text, size_t begin) {
-    scratch_.normal_edits.clear();
-    if (tables_.normalise && !is_surely_nfc(text)) {
-      scratch_.normal.clear();
-      append_nfc(text, scratch_.normal, ends_ ? &scratch_.normal_edits : nullptr);
-      text = scratch_.normal;
-    }
-    const auto original = [&](size_t position) {
-      return scratch_.valid_edits.to_original(begin + scratch_.normal_edits.to_original(position));
-    };
-    for_each_part(
-        text, tables_.normalized_tokens, [&](int32_t id, size_t end) { add_token(id, original(end)); },
-        [&](std::string_view part, size_t part_begin) {
-          const size_t first = ids_.size();
-          const char* const readable_end = part.data() + part.size();
-          tables_.splitter.split(part, [&](std::string_view piece) { tables_.bpe.encode(piece, readable_end, scratch_.work, ids_); });
-          if (!ends_) return;
-          size_t position = 0;
-          for (size_t i = first; i < ids_.size(); ++i) {
-            position = token_end(part, position, ids_[i]);
-            ends_->push_back(static_cast<int64_t>(original(part_begin + position)));
-          }
-        });
-  }
-
-  // Where the token `id` that begins at `position` of `text` ends. Bytes that the vocabulary lacks are part of no token.
-  size_t token_end(std::string_view text, size_t position, int32_t id) const {
-    size_t left = id == tables_.unknown ? 1 : tables_.bytes[id].size();
-    if (!tables_.drops_bytes) return position + left;
-    while (left > 0) {
-      if (tables_.bpe.has_byte(static_cast<unsigned char>(text[position++]))) --left;
-    }
-    return position;
-  }
-
-  void add_token(int32_t id, size_t end) {
-    ids_.push_back(id);
-    if (ends_) ends_->push_back(static_cast<int64_t>(end));
-  }
-  void add_fixed(const std::vector<int32_t>& ids, size_t place) {
-    for (const int32_t id : ids) add_token(id, place);
-  }
-
-  const Tokenizer::Tables& tables_;
-  Tokenizer::Scratch::State& scratch_;
-  const EncodeOptions& options_;
-  std::vector<int32_t>& ids_;
-  std::vector<int64_t>* ends_;
-};
 
 // A scratch from the tokenizer's idle ones, given back at the end.
 class BorrowedScratch {
@@ -206,8 +86,24 @@ Tokenizer::Scratch::Scratch(Scratch&&) noexcept = default;
 Tokenizer::Scratch& Tokenizer::Scratch::operator=(Scratch&&) noexcept = default;
 Tokenizer::Scratch::~Scratch() = default;
 
+namespace {
+
+// Of the bytes that valid UTF-8 can hold. SmolLM2 lacks some control characters, for example.
+void tell_of_missing_bytes(const Tokenizer::Tables& tables, std::string_view where) {
+  if (!tables.drops_bytes) return;
+  std::vector<std::string> missing;
+  for (int byte = 0; byte < 0xF5; ++byte) {
+    if (byte == 0xC0 || byte == 0xC1 || tables.bpe.has_byte(static_cast<unsigned char>(byte))) continue;
+    missing.push_back(fmt::format("{:02x}", byte));
+  }
+  if (!missing.empty()) log::info("{}: no token for the bytes {}; they are dropped from texts", where, fmt::join(missing, " "));
+}
+
+}  // namespace
+
 Tokenizer Tokenizer::from_json(std::string_view tokenizer_json, std::string_view config_json, std::string_view where) {
   const auto tables = std::make_shared<Tables>(parse_tokenizer_file(tokenizer_json, where));
+  tell_of_missing_bytes(*tables, where);
   if (!config_json.empty()) {
     const TokenizerConfig config = parse_tokenizer_config(config_json, where);
     const auto id_of = [&](const std::optional<std::string>& token, std::string_view name) -> std::optional<int32_t> {
@@ -236,20 +132,20 @@ Tokenizer Tokenizer::from_folder(const std::filesystem::path& folder) {
 }
 
 void Tokenizer::encode_append(std::string_view text, Scratch& scratch, std::vector<int32_t>& ids, const EncodeOptions& options) const {
-  Encoding(*tables_, scratch.state(), options, ids, nullptr).run(text);
+  encode_text(*tables_, scratch.state(), text, options, ids, nullptr);
 }
 
 std::vector<int32_t> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
   std::vector<int32_t> ids;
   BorrowedScratch scratch(*tables_);
-  Encoding(*tables_, *scratch, options, ids, nullptr).run(text);
+  encode_text(*tables_, *scratch, text, options, ids, nullptr);
   return ids;
 }
 
 void Tokenizer::encode_with_ends(std::string_view text, std::vector<int32_t>& ids, std::vector<int64_t>& ends,
                                  const EncodeOptions& options) const {
   BorrowedScratch scratch(*tables_);
-  Encoding(*tables_, *scratch, options, ids, &ends).run(text);
+  encode_text(*tables_, *scratch, text, options, ids, &ends);
 }
 
 std::vector<std::vector<int32_t>> Tokenizer::encode_batch(std::span<const std::string_view> texts, int64_t num_threads,
@@ -261,7 +157,7 @@ std::vector<std::vector<int32_t>> Tokenizer::encode_batch(std::span<const std::s
   const auto work = [&] {
     try {
       BorrowedScratch scratch(*tables_);
-      for (size_t i = next++; i < texts.size(); i = next++) Encoding(*tables_, *scratch, options, out[i], nullptr).run(texts[i]);
+      for (size_t i = next++; i < texts.size(); i = next++) encode_text(*tables_, *scratch, texts[i], options, out[i], nullptr);
     } catch (...) {
       const std::lock_guard lock(failure_mutex);
       failure = std::current_exception();

@@ -199,8 +199,8 @@ void read_pre_tokenizer(const JsonNode& root, TokenizerFile& file) {
       if (own_regex && rule) part.fail("\"use_regex\" after a \"Split\" is not supported");
       if (own_regex) rule = digits ? SplitRule::kGpt2Digits : SplitRule::kGpt2;
     } else {
-      part.fail("pre-tokenizer \"{}\" is not supported here; known are Split + ByteLevel (Qwen2, Llama 3), Digits + ByteLevel (SmolLM2) and "
-                "ByteLevel (GPT-2)", type);
+      part.fail("pre-tokenizer \"{}\" is not supported here; known are Split + ByteLevel (Qwen2, Llama 3), Digits + ByteLevel (SmolLM2) "
+                "and ByteLevel (GPT-2)", type);
     }
   }
   if (!byte_level) whole.fail("has no \"ByteLevel\" part; only byte-level BPE is supported");

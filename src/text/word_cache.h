@@ -44,6 +44,8 @@ class WordCache {
     return key;
   }
 
+  void prefetch(const Key& key) const { __builtin_prefetch(&entries_[slot_of(key)]); }
+
   const Entry* find(const Key& key) const {
     const size_t slot = slot_of(key);
     if (entries_[slot].key == key) return &entries_[slot];
@@ -79,24 +81,57 @@ class WordCache {
   std::vector<Entry> entries_;
 };
 
-// Whether merges reach across the border of two characters, remembered.
+// How merges can reach across the border between two characters.
+enum class Border : uint8_t {
+  kUnknown,  // not looked up yet
+  kNever,    // not at all
+  kWhole,    // only between tokens that end and begin with whole characters
+  kInside,   // also between parts of the characters
+};
+
 class BorderCache {
  public:
-  BorderCache() : slots_(kNumSlots) {}
+  BorderCache() : slots_(size_t{1} << kSlotBits) {}
 
-  // The answer for `left` before `right`, from `compute()` unless it is remembered.
+  // The border of `left` before `right`, from `compute()` unless it is remembered.
   template <class Compute>
-  bool get(char32_t left, char32_t right, Compute compute) {
+  Border get(char32_t left, char32_t right, Compute compute) {
     const uint64_t key = static_cast<uint64_t>(left) << 21 | right;
     uint64_t& slot = slots_[(key * 0x9E3779B97F4A7C15) >> (64 - kSlotBits)];
-    if (slot >> 2 != key || (slot & 2) == 0) slot = key << 2 | 2 | (compute() ? 1 : 0);
-    return slot & 1;
+    if (slot >> 2 != key || (slot & 3) == 0) slot = key << 2 | static_cast<uint64_t>(compute());
+    return static_cast<Border>(slot & 3);
   }
 
  private:
-  static constexpr int kSlotBits = 14;
-  static constexpr size_t kNumSlots = size_t{1} << kSlotBits;
-  std::vector<uint64_t> slots_;  // key, a bit for "set", the answer
+  static constexpr int kSlotBits = 15;
+  std::vector<uint64_t> slots_;  // key and Border
+};
+
+// The ids of a character on its own.
+class CharacterCache {
+ public:
+  struct Entry {
+    char32_t character;
+    int32_t num_ids = 0;  // 0: nothing is stored; -1: the character must be merged byte by byte
+    int32_t ids[4];
+  };
+
+  CharacterCache() : entries_(size_t{1} << kSlotBits) {}
+
+  // The entry of `c`, which `fill(entry)` completes unless it is remembered.
+  template <class Fill>
+  const Entry& get(char32_t c, Fill fill) {
+    Entry& entry = entries_[(c * 0x9E3779B1u) >> (32 - kSlotBits)];
+    if (entry.character != c || entry.num_ids == 0) {
+      entry.character = c;
+      fill(entry);
+    }
+    return entry;
+  }
+
+ private:
+  static constexpr int kSlotBits = 13;
+  std::vector<Entry> entries_;
 };
 
 }  // namespace trine

@@ -60,6 +60,12 @@ RandomModel random_model(const CounterRandom& random, const std::vector<std::str
   return model;
 }
 
+std::vector<int32_t> encoded(const BpeModel& bpe, std::string_view piece, BpeModel::Workspace& work) {
+  std::vector<int32_t> ids;
+  bpe.encode({&piece, 1}, piece.data() + piece.size(), work, ids);
+  return ids;
+}
+
 std::vector<int32_t> bytes_of(std::string_view text) {
   std::vector<int32_t> ids;
   for (const char byte : text) ids.push_back(static_cast<unsigned char>(byte));
@@ -78,9 +84,8 @@ TEST(Bpe, EqualsTheDefinitionOnPiecesOfAnyLengthAndScript) {
       const bool ascii = trial % 4 == 1;
       std::string piece;
       for (size_t i = 0; i < length; ++i) piece += characters[random.below(20'000 + 200 * trial + i, ascii ? 3 : characters.size())];
-      std::vector<int32_t> ids, again;
-      bpe.encode(piece, piece.data() + piece.size(), work, ids);
-      bpe.encode(piece, piece.data() + piece.size(), work, again);  // from the cache
+      const std::vector<int32_t> ids = encoded(bpe, piece, work);
+      const std::vector<int32_t> again = encoded(bpe, piece, work);  // from the cache
       ASSERT_EQ(ids, merged_slowly(model.merges, bytes_of(piece))) << piece;
       ASSERT_EQ(again, ids) << piece;
     }
@@ -92,19 +97,14 @@ TEST(Bpe, DroppedBytesLetTheirNeighboursMerge) {
   const std::vector<BpeModel::Merge> merges = {{0, 1, 7}, {2, 3, 5}, {5, 4, 6}, {0, 6, 8}};
   const BpeModel bpe(tokens, merges, {});
   BpeModel::Workspace work;
-  std::vector<int32_t> ids;
-  const std::string text = "a\x04" "b" "a\x04你";
-  bpe.encode(text, text.data() + text.size(), work, ids);
-  EXPECT_EQ(ids, (std::vector<int32_t>{7, 8}));
+  EXPECT_EQ(encoded(bpe, "a\x04" "b" "a\x04你", work), (std::vector<int32_t>{7, 8}));
 }
 
 TEST(Bpe, AnUnknownTokenStandsForMissingBytes) {
   const std::vector<std::string> tokens = {"<unk>", "a"};
   const BpeModel bpe(tokens, {}, {.unknown = 0});
   BpeModel::Workspace work;
-  std::vector<int32_t> ids;
-  bpe.encode("abba", std::string_view("abba").end(), work, ids);
-  EXPECT_EQ(ids, (std::vector<int32_t>{1, 0, 0, 1}));
+  EXPECT_EQ(encoded(bpe, "abba", work), (std::vector<int32_t>{1, 0, 0, 1}));
 }
 
 TEST(Bpe, WholePiecesComeFirstOnlyIfAskedFor) {
@@ -114,11 +114,8 @@ TEST(Bpe, WholePiecesComeFirstOnlyIfAskedFor) {
   for (const bool whole : {false, true}) {
     const BpeModel bpe(tokens, merges, {.unknown = BpeModel::kNone, .whole_pieces_first = whole});
     BpeModel::Workspace work;
-    std::vector<int32_t> ids;
     for (int times = 0; times < 2; ++times) {
-      ids.clear();
-      bpe.encode("abc", std::string_view("abc").end(), work, ids);
-      EXPECT_EQ(ids, whole ? std::vector<int32_t>{5} : (std::vector<int32_t>{0, 4}));
+      EXPECT_EQ(encoded(bpe, "abc", work), whole ? std::vector<int32_t>{5} : (std::vector<int32_t>{0, 4}));
     }
   }
 }
