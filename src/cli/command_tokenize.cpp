@@ -74,10 +74,11 @@ void tokenize_file(const Tokenizer& tokenizer, const Request& request) {
   std::unique_ptr<ShardWriter> shard;
   if (!request.out.empty()) shard = std::make_unique<ShardWriter>(request.out, tokenizer.vocab_size(), tokenizer_fingerprint(tokenizer));
   const auto start = std::chrono::steady_clock::now();
-  const TokenizedFacts facts = tokenize_files(tokenizer, source, request.text_field, request.num_threads, [&](const std::vector<int32_t>& ids) {
+  const auto take = [&](const std::vector<int32_t>& ids) {
     if (request.ids) fmt::print("{}\n", joined(ids));
     if (shard) shard->add(ids);
-  });
+  };
+  const TokenizedFacts facts = tokenize_files(tokenizer, source, request.text_field, request.num_threads, take);
   if (shard) shard->finish();
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   if (!request.ids) print_facts(request, facts, seconds.count());
@@ -122,7 +123,8 @@ void check(const Request& request) {
   if (request.decode && !request.chat.empty()) throw UserError("trine tokenize: --decode reads ids from --file or --text");
   if (!request.out.empty() && request.file.empty()) throw UserError("trine tokenize: --to-shards needs --file");
   if (!request.out.empty() && std::filesystem::path(request.out).extension() != ".tokens") {
-    throw UserError("trine tokenize: --to-shards {}: the name must end in .tokens, by which the dataset \"shards\" finds it in a folder", request.out);
+    throw UserError("trine tokenize: --to-shards {}: the name must end in .tokens, by which the dataset \"shards\" finds it in a folder",
+                    request.out);
   }
   if (request.num_threads < 0) throw UserError("trine tokenize: --threads {}: must be 0 (all) or more", request.num_threads);
   if (request.special_as_text && request.text.empty()) throw UserError("trine tokenize: --special-as-text goes with --text");

@@ -133,8 +133,8 @@ class Renderer {
       } else if (message.role == "tool") {
         tool_response(i);
       } else {
-        throw UserError("messages[{}]: role \"{}\" is unknown to the folder's chat template ({}); it knows system, user, assistant and tool", i,
-                        message.role, ChatTemplate(family_).name());
+        throw UserError("messages[{}]: role \"{}\" is unknown to the folder's chat template ({}); it knows system, user, assistant, tool",
+                        i, message.role, ChatTemplate(family_).name());
       }
     }
   }
@@ -201,7 +201,9 @@ std::string configured_template(const std::filesystem::path& file) {
   const Json config = read_json_file(file);
   const auto found = config.is_object() ? config.find("chat_template") : config.end();
   if (found == config.end() || found->is_null()) return "";
-  if (!found->is_string()) throw UserError("{}: \"chat_template\" must be one string; several named templates are not supported", file.string());
+  if (!found->is_string()) {
+    throw UserError("{}: \"chat_template\" must be one string; several named templates are not supported", file.string());
+  }
   return found->get<std::string>();
 }
 
@@ -241,10 +243,13 @@ ChatTemplate ChatTemplate::from_folder(const std::filesystem::path& folder) {
       throw UserError("{}: no chat template there (chat_template.jinja, or \"chat_template\" in tokenizer_config.json)", folder.string());
     }
   }
-  log::info("{}: no chat template there; the tokenizer has Qwen3's turn and think tokens, so chats are rendered as Qwen3's", folder.string());
+  log::info("{}: no chat template there; the tokenizer has Qwen3's turn and think tokens, so chats are rendered as Qwen3's",
+            folder.string());
   return ChatTemplate(Family::kQwen3);
 }
 
-RenderedChat ChatTemplate::render(const Chat& chat, const ChatRenderOptions& options) const { return Renderer(family_, chat, options).run(); }
+RenderedChat ChatTemplate::render(const Chat& chat, const ChatRenderOptions& options) const {
+  return Renderer(family_, chat, options).run();
+}
 
 }  // namespace trine

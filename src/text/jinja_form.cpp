@@ -62,7 +62,8 @@ void simplify(std::vector<Token>& tokens) {
     const Token& before = tokens[i - 1];
     const bool subscript = !before.literal && (is_word(before.text.back()) || before.text == "]" || before.text == ")");
     const std::string& name = tokens[i + 1].text;
-    if (is(i, "[") && subscript && tokens[i + 1].literal && is(i + 2, "]") && !name.empty() && std::all_of(name.begin(), name.end(), is_word)) {
+    const bool named = tokens[i + 1].literal && !name.empty() && std::all_of(name.begin(), name.end(), is_word);
+    if (is(i, "[") && subscript && named && is(i + 2, "]")) {
       tokens[i].text = ".";
       tokens[i + 1].literal = false;
       tokens.erase(tokens.begin() + static_cast<int64_t>(i) + 2);

@@ -5,8 +5,8 @@ CHATML = (
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}"
 )
 
-# The rules of Qwen3's template, written anew, so that they are tested where the published text cannot be fetched. `tools_text` stands for the
-# instructions around the list of tools.
+# The rules of Qwen3's template, written anew, so that they are tested where the published text cannot be fetched. The test gives the
+# instructions around the list of tools as tools_before and tools_after.
 OWN_QWEN3 = """\
 {%- macro turn(role, text) -%}<|im_start|>{{ role }}
 {{ text }}<|im_end|>

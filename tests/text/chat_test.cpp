@@ -64,7 +64,8 @@ TEST(Qwen3Chat, ToolAnswersShareAUserTurnAndAreNotLearned) {
       {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {"x": 1}}}]},
       {"role": "tool", "content": "1"}, {"role": "tool", "content": "2"}, {"role": "assistant", "content": "done"}]})");
   EXPECT_THAT(chat.text, HasSubstr("<tools>\n{\"name\": \"f\"}\n</tools>"));
-  EXPECT_THAT(chat.text, HasSubstr("<|im_start|>user\n<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response><|im_end|>\n"));
+  EXPECT_THAT(chat.text, HasSubstr("<|im_start|>user\n<tool_response>\n1\n</tool_response>\n"
+                                   "<tool_response>\n2\n</tool_response><|im_end|>\n"));
   EXPECT_THAT(learned(chat), ElementsAre("<tool_call>\n{\"name\": \"f\", \"arguments\": {\"x\": 1}}\n</tool_call><|im_end|>",
                                          "<think>\n\n</think>\n\ndone<|im_end|>"));
 }
@@ -95,7 +96,8 @@ TEST(ParseChat, NamesThePlaceOfWhatIsWrong) {
 }
 
 TEST(ChatTemplate, AnotherTemplateIsRefusedWithWhatIsSupported) {
-  const std::string message = message_of([] { ChatTemplate::from_text("{% for m in messages %}{{ m }}{% endfor %}", "folder/chat_template.jinja"); });
+  const std::string message =
+      message_of([] { ChatTemplate::from_text("{% for m in messages %}{{ m }}{% endfor %}", "folder/chat_template.jinja"); });
   EXPECT_THAT(message, HasSubstr("folder/chat_template.jinja"));
   EXPECT_THAT(message, HasSubstr("Qwen3-Instruct-2507"));
 }

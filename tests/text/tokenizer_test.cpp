@@ -88,11 +88,12 @@ TEST(Tokenizer, NormalizedAddedTokensAreFoundInTheNormalisedText) {
 
 TEST(Tokenizer, AddsWhatThePostProcessorAdds) {
   nlohmann::ordered_json json = tiny_tokenizer_json();
-  const nlohmann::ordered_json single = {{{"SpecialToken", {{"id", "<|endoftext|>"}, {"type_id", 0}}}}, {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}};
+  const nlohmann::ordered_json single = {{{"SpecialToken", {{"id", "<|endoftext|>"}, {"type_id", 0}}}},
+                                         {{"Sequence", {{"id", "A"}, {"type_id", 0}}}}};
   const nlohmann::ordered_json special = {{"<|endoftext|>", {{"id", "<|endoftext|>"}, {"ids", {300}}, {"tokens", {"<|endoftext|>"}}}}};
   const nlohmann::ordered_json byte_level = json["post_processor"];
-  json["post_processor"] = {{"type", "Sequence"},
-                            {"processors", {byte_level, {{"type", "TemplateProcessing"}, {"single", single}, {"special_tokens", special}}}}};
+  const nlohmann::ordered_json around = {{"type", "TemplateProcessing"}, {"single", single}, {"special_tokens", special}};
+  json["post_processor"] = {{"type", "Sequence"}, {"processors", {byte_level, around}}};
   EXPECT_EQ(tokenizer_of(json).encode("a"), (std::vector<int32_t>{300, 'a'}));
   EXPECT_EQ(tokenizer_of(json).encode("a", {.add_special_tokens = false}), std::vector<int32_t>{'a'});
   json["post_processor"]["processors"][1]["special_tokens"]["<|endoftext|>"]["ids"] = {299};
