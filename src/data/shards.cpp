@@ -166,6 +166,7 @@ std::string tokenizer_fingerprint(const Tokenizer& tokenizer) {
 
 std::vector<int32_t> token_ids(std::string_view bytes, int32_t token_bytes) {
   std::vector<int32_t> ids(bytes.size() / static_cast<size_t>(token_bytes));
+  if (ids.empty()) return ids;  // and no address to copy to
   if (token_bytes == 4) {
     std::memcpy(ids.data(), bytes.data(), bytes.size());
   } else {

@@ -2,6 +2,8 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
+
 namespace trine {
 namespace {
 
@@ -12,6 +14,10 @@ at::Tensor repeat_heads(const at::Tensor& x_bksd, int64_t num_heads) {
   const auto s = x_bksd.sizes();
   return x_bksd.unsqueeze(2).expand({s[0], s[1], groups, s[2], s[3]}).reshape({s[0], num_heads, s[2], s[3]});
 }
+
+// Pieces are computed at lengths that are multiples of this: torch's bf16 kernel keeps generated code for every length that it has met,
+// some 0.2 MB each, for ever. The rows added lie behind the piece, where a causal mask hides them from it.
+constexpr int64_t kPieceStep = 64;
 
 at::Tensor causal(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
   return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, /*dropout_p=*/0.0, /*is_causal=*/true);
@@ -36,8 +42,12 @@ at::Tensor attention(const at::Tensor& q_bhsd, const at::Tensor& k_bksd, const a
     std::vector<at::Tensor> parts;
     for (size_t piece = 0; piece < starts.size(); ++piece) {
       const int64_t begin = starts[piece], end = piece + 1 < starts.size() ? starts[piece + 1] : q_bhsd.size(2);
-      const auto cut = [&](const at::Tensor& x) { return x.narrow(0, b, 1).narrow(2, begin, end - begin); };
-      parts.push_back(causal(cut(q_bhsd), cut(k), cut(v)));
+      const int64_t rounded = (end - begin + kPieceStep - 1) / kPieceStep * kPieceStep;
+      const auto cut = [&](const at::Tensor& x) {
+        const at::Tensor inside = x.narrow(0, b, 1).narrow(2, begin, std::min(rounded, x.size(2) - begin));
+        return inside.size(2) == rounded ? inside : at::constant_pad_nd(inside, {0, 0, 0, rounded - inside.size(2)});
+      };
+      parts.push_back(causal(cut(q_bhsd), cut(k), cut(v)).narrow(2, 0, end - begin));
     }
     rows.push_back(at::cat(parts, 2));
   }
