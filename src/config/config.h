@@ -1,7 +1,7 @@
 // The settings of a run, as plain structs. Names and sections are torchtitan 0.2.x's where it has the thing.
 //
-// What each option means, its default and its check are stated once, in options.cpp; the initial values here are placeholders
-// that the table overwrites. An empty string or an unset optional means "not given".
+// What each option means, its default and its check are stated once, in options.cpp, whose table overwrites the
+// initial values here. An empty string or an unset optional means "not given".
 #pragma once
 
 #include <cstdint>
