@@ -76,8 +76,9 @@ std::optional<CheckpointReader> open_newest_checkpoint(const fs::path& folder, c
 CheckpointReader open_checkpoint(const fs::path& folder, int64_t step) {
   const std::vector<int64_t> steps = checkpoint_steps(folder);
   if (!std::binary_search(steps.begin(), steps.end(), step)) {
-    throw UserError("{} does not exist. {}", step_folder(folder, step).string(),
-                    steps.empty() ? fmt::format("{} holds no checkpoints.", folder.string()) : fmt::format("Steps there: {}.", fmt::join(steps, ", ")));
+    throw UserError(
+        "{} does not exist. {}", step_folder(folder, step).string(),
+        steps.empty() ? fmt::format("{} holds no checkpoints.", folder.string()) : fmt::format("Steps there: {}.", fmt::join(steps, ", ")));
   }
   return CheckpointReader(step_folder(folder, step));
 }

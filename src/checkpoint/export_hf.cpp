@@ -75,7 +75,8 @@ void check_config(const ExportOptions& options, const WeightSource& weights) {
   }
   for (const char* key : {"dtype", "torch_dtype"}) {
     if (config.contains(key) && config[key] != std::string(config_dtype_name(options.dtype))) {
-      throw std::logic_error(fmt::format("export: {} in config.json is {}, the tensors are {}", key, config[key].dump(), dtype_name(options.dtype)));
+      throw std::logic_error(
+          fmt::format("export: {} in config.json is {}, the tensors are {}", key, config[key].dump(), dtype_name(options.dtype)));
     }
   }
 }
@@ -98,7 +99,9 @@ void check_destination(const fs::path& folder, const ExportOptions& options) {
   } catch (const UserError&) {
     // no weights, or not readable: not known to be ours
   }
-  if (!ours) throw UserError("export to {}: the folder exists and is no earlier export of Trine's; choose another or remove it", folder.string());
+  if (!ours) {
+    throw UserError("export to {}: the folder exists and is no earlier export of Trine's; choose another or remove it", folder.string());
+  }
 }
 
 // float16 reaches to 65,504 only; a finite value that became infinite must not slip through.
@@ -163,7 +166,9 @@ void write_text(const fs::path& folder, const std::string& name, const std::stri
 // Opens what was written as a reader would and compares everything with what was meant.
 void verify(const fs::path& folder, const WeightSource& weights, StoredDtype dtype, const Hashes& hashes) {
   const HfWeights written(folder);
-  if (written.tensors().size() != weights.tensors().size()) throw RunStopped("export {}: a tensor is missing after writing", folder.string());
+  if (written.tensors().size() != weights.tensors().size()) {
+    throw RunStopped("export {}: a tensor is missing after writing", folder.string());
+  }
   for (const StoredTensor& meant : weights.tensors()) {
     const StoredTensor* found = written.find(meant.name);
     if (!found || found->dtype != dtype || found->shape != meant.shape || xxh3_hex(written.bytes(*found)) != hashes.at(meant.name)) {
@@ -234,7 +239,8 @@ ExportReport export_hf(const fs::path& folder, const WeightSource& weights, cons
   Hashes hashes;
   Json index = {{"metadata", {{"total_size", report.bytes}, {"total_parameters", report.values}}}, {"weight_map", Json::object()}};
   for (size_t i = 0; i < shards.size(); ++i) {
-    const std::string name = shards.size() == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    const std::string name =
+        shards.size() == 1 ? "model.safetensors" : fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
     write_shard(temporary.path() / name, shards[i], weights, options.dtype, hashes);
     report.files.push_back(name);
     for (const StoredTensor* tensor : shards[i]) index["weight_map"][tensor->name] = name;

@@ -90,7 +90,9 @@ HfWeights::HfWeights(const fs::path& path) : path_(path) {
       if (name.ends_with(".bin") || name.ends_with(".pth") || name.ends_with(".gguf")) others.push_back(name);
     }
     throw UserError("{} holds no .safetensors file{}", path.string(),
-                    others.empty() ? "" : fmt::format("; convert {} to safetensors first (Transformers' save_pretrained writes it)", first_few(others)));
+                    others.empty()
+                        ? ""
+                        : fmt::format("; convert {} to safetensors first (Transformers' save_pretrained writes it)", first_few(others)));
   }
   open_all(files);
 }
@@ -106,11 +108,13 @@ void HfWeights::open_with_index(const fs::path& folder, const fs::path& index) {
     if (!fs::exists(folder / shard)) absent.push_back(shard);
   }
   if (!absent.empty()) {
-    throw UserError("{}: {} of the {} shards that it names are missing: {}. Download them again.", index.string(), absent.size(), shards.size(),
-                    first_few(absent));
+    throw UserError("{}: {} of the {} shards that it names are missing: {}. Download them again.", index.string(), absent.size(),
+                    shards.size(), first_few(absent));
   }
   for (const fs::path& file : safetensors_files(folder)) {
-    if (!shards.contains(file.filename().string())) notes_.push_back(fmt::format("{} is ignored: the index does not name it", file.string()));
+    if (!shards.contains(file.filename().string())) {
+      notes_.push_back(fmt::format("{} is ignored: the index does not name it", file.string()));
+    }
   }
 
   std::map<std::string, std::set<std::string>> shards_of_key;
@@ -138,8 +142,9 @@ void HfWeights::open_all(const std::vector<fs::path>& files) {
     for (const TensorEntry& entry : files_.back()->entries()) {
       const auto [place, is_new] = where_.try_emplace(entry.name, files_.back().get(), &entry);
       if (!is_new) {
-        throw UserError("tensor \"{}\" is in two files, {} and {}, and there is no {} to decide; remove the file that does not belong to the model",
-                        entry.name, place->second.first->path().string(), file.string(), kIndexName);
+        throw UserError(
+            "tensor \"{}\" is in two files, {} and {}, and there is no {} to decide; remove the file that does not belong to the model",
+            entry.name, place->second.first->path().string(), file.string(), kIndexName);
       }
       tensors_.push_back({entry.name, entry.dtype, entry.shape, file.string()});
     }

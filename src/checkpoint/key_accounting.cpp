@@ -57,9 +57,9 @@ KeyAccount account_keys(const WeightSource& source, const std::map<std::string, 
 }
 
 std::string explain(const KeyAccount& account, const WeightSource& source) {
-  std::string message = fmt::format("{} does not hold this model's weights: of {} wanted, {} are missing and {} have another shape; {} are unexpected.",
-                                    source.description(), account.wanted, account.missing.size(), account.misshaped.size(),
-                                    account.unexpected.size());
+  std::string message =
+      fmt::format("{} does not hold this model's weights: of {} wanted, {} are missing and {} have another shape; {} are unexpected.",
+                  source.description(), account.wanted, account.missing.size(), account.misshaped.size(), account.unexpected.size());
   append(message, "missing", account.missing, account.unexpected);
   append(message, "unexpected", account.unexpected, account.missing);
   append(message, "other shape", account.misshaped, {});

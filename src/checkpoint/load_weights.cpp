@@ -28,7 +28,8 @@ at::Tensor as_tensor(std::span<const std::byte> bytes, StoredDtype dtype) {
 }
 
 // Elements [begin, end) of `destination` from elements first + [begin, end) of the stored tensor.
-void fill(const WeightSource& source, const StoredTensor& tensor, const at::Tensor& destination, int64_t first, int64_t begin, int64_t end) {
+void fill(const WeightSource& source, const StoredTensor& tensor, const at::Tensor& destination, int64_t first, int64_t begin,
+          int64_t end) {
   const at::NoGradGuard no_grad;
   const at::Tensor flat = destination.detach().view({-1});
   source.visit(tensor, first + begin, first + end, [&](int64_t at, std::span<const std::byte> bytes) {

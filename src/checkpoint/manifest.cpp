@@ -56,8 +56,8 @@ std::string manifest_text(const Manifest& manifest) {
   for (const FileRecord& f : manifest.files) json["files"].push_back(Json::array({f.name, f.bytes, f.xxh3}));
   for (const SliceRecord& r : manifest.slices) {
     const Slice& s = r.slice;
-    json["slices"].push_back(Json::array({s.parameter, s.kind, std::string(dtype_name(r.dtype)), s.dim, s.part_begin, s.part_end, s.begin, s.end,
-                                          r.file, r.key}));
+    json["slices"].push_back(Json::array(
+        {s.parameter, s.kind, std::string(dtype_name(r.dtype)), s.dim, s.part_begin, s.part_end, s.begin, s.end, r.file, r.key}));
   }
   return fmt::format("{{\"format\": \"{}\", \"version\": {}, \"step\": {}, \"{}\": \"{}\"", kFormatName, kCheckpointVersion, manifest.step,
                      kHashKey, hash_of(json)) +
@@ -67,10 +67,12 @@ std::string manifest_text(const Manifest& manifest) {
 Manifest read_manifest(const std::filesystem::path& file) {
   Json json = read_json_file(file);
   try {
-    if (json.at("format") != kFormatName) throw UserError("{}: its format is {}, not \"{}\"", file.string(), json["format"].dump(), kFormatName);
+    if (json.at("format") != kFormatName) {
+      throw UserError("{}: its format is {}, not \"{}\"", file.string(), json["format"].dump(), kFormatName);
+    }
     if (const auto version = json.at("version").get<int64_t>(); version > kCheckpointVersion) {
-      throw NewerFormat("{}: format version {} is newer than this Trine's {}; use the Trine that wrote it, or a newer one", file.string(), version,
-                        kCheckpointVersion);
+      throw NewerFormat("{}: format version {} is newer than this Trine's {}; use the Trine that wrote it, or a newer one", file.string(),
+                        version, kCheckpointVersion);
     }
     const auto stated = json.at(kHashKey).get<std::string>();
     json.erase(kHashKey);

@@ -91,7 +91,8 @@ void check_layout(const std::vector<TensorEntry>& entries, uint64_t data_bytes, 
   const TensorEntry* beyond = nullptr;
   for (const TensorEntry& entry : entries) {
     if (entry.begin != end) {
-      throw UserError("{}: tensor {}: its data begins at byte {}, but the one before it ends at {}", where, shown(entry.name), entry.begin, end);
+      throw UserError("{}: tensor {}: its data begins at byte {}, but the one before it ends at {}", where, shown(entry.name), entry.begin,
+                      end);
     }
     end = entry.end;
     if (end > data_bytes && !beyond) beyond = &entry;
@@ -101,8 +102,8 @@ void check_layout(const std::vector<TensorEntry>& entries, uint64_t data_bytes, 
                     "download it again", where, data_bytes, end, shown(beyond->name));
   }
   if (end < data_bytes) {
-    throw UserError("{}: {} bytes follow the last tensor ({} of tensor data expected, {} found); the file is damaged: download it again", where,
-                    data_bytes - end, end, data_bytes);
+    throw UserError("{}: {} bytes follow the last tensor ({} of tensor data expected, {} found); the file is damaged: download it again",
+                    where, data_bytes - end, end, data_bytes);
   }
 }
 

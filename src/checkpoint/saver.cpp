@@ -69,7 +69,8 @@ CheckpointSaver::~CheckpointSaver() {
   }
 }
 
-std::vector<SliceData> CheckpointSaver::snapshot(const std::vector<CheckpointParameter>& parameters, const std::vector<TensorSlice>& slices) {
+std::vector<SliceData> CheckpointSaver::snapshot(const std::vector<CheckpointParameter>& parameters,
+                                                 const std::vector<TensorSlice>& slices) {
   std::map<std::string, const CheckpointParameter*> by_name;
   for (const CheckpointParameter& parameter : parameters) by_name[parameter.name] = &parameter;
   bool on_host = true;
@@ -106,13 +107,17 @@ std::vector<SliceData> CheckpointSaver::snapshot(const std::vector<CheckpointPar
   return data;
 }
 
-void CheckpointSaver::save(int64_t step, const std::vector<CheckpointParameter>& parameters, const std::vector<TensorSlice>& slices, Json state,
-                           std::vector<std::pair<std::string, std::string>> side_files) {
+void CheckpointSaver::save(int64_t step, const std::vector<CheckpointParameter>& parameters, const std::vector<TensorSlice>& slices,
+                           Json state, std::vector<std::pair<std::string, std::string>> side_files) {
   wait();
   const at::NoGradGuard no_grad;
   uint64_t bytes = 0;
   for (const TensorSlice& one : slices) bytes += one.values.nbytes();
-  Job job{std::make_unique<CheckpointWriter>(options_.folder, step, bytes), step, parameters, snapshot(parameters, slices), std::move(state),
+  Job job{std::make_unique<CheckpointWriter>(options_.folder, step, bytes),
+          step,
+          parameters,
+          snapshot(parameters, slices),
+          std::move(state),
           std::move(side_files)};
   if (!options_.background) {
     write(std::move(job));
@@ -157,9 +162,10 @@ void read_slice(const CheckpointReader& reader, const Slice& wanted, at::Tensor 
   const auto dtype = reader.dtype(wanted.parameter, wanted.kind);
   const StoredDtype here = to_stored_dtype(destination.scalar_type());
   if (dtype && *dtype != here) {
-    throw UserError("checkpoint {} holds {} of {} as {}, but this run keeps it as {}. Resume with the training.dtype and optimizer.state_dtype "
-                    "that it was written with, or start from its weights alone with checkpoint.initial_load_path.",
-                    reader.folder().string(), wanted.kind, wanted.parameter, dtype_name(*dtype), dtype_name(here));
+    throw UserError(
+        "checkpoint {} holds {} of {} as {}, but this run keeps it as {}. Resume with the training.dtype and optimizer.state_dtype "
+        "that it was written with, or start from its weights alone with checkpoint.initial_load_path.",
+        reader.folder().string(), wanted.kind, wanted.parameter, dtype_name(*dtype), dtype_name(here));
   }
   if (!destination.is_contiguous()) throw std::logic_error("destination of " + wanted.parameter + " must be contiguous");
   const at::NoGradGuard no_grad;

@@ -85,8 +85,10 @@ std::string tiling_fault(std::vector<Slice> slices, const std::vector<int64_t>& 
                                                   part_begin > covered ? "missing" : "stored twice");
     int64_t end = 0;
     for (; i < slices.size() && slices[i].part_begin == part_begin && slices[i].part_end == part_end; ++i) {
-      if (slices[i].begin != end) return fmt::format("elements {} to {} are {}", std::min(end, slices[i].begin), std::max(end, slices[i].begin),
-                                                     slices[i].begin > end ? "missing" : "stored twice");
+      if (slices[i].begin != end) {
+        return fmt::format("elements {} to {} are {}", std::min(end, slices[i].begin), std::max(end, slices[i].begin),
+                           slices[i].begin > end ? "missing" : "stored twice");
+      }
       end = slices[i].end;
     }
     const int64_t part = folded.outer * (part_end - part_begin) * folded.inner;

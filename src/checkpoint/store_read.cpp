@@ -162,8 +162,9 @@ void CheckpointReader::visit_runs(const CheckpointParameter& parameter, const st
       const int64_t count = std::min(run.in_parameter + run.count, end) - first;
       const auto width = static_cast<size_t>(dtype_bits(record->dtype) / 8);
       const SafetensorsFile& file = *data_.at(record->file);
-      const auto bytes = file.data(*file.find(record->key))
-                             .subspan(static_cast<size_t>(run.in_slice + first - run.in_parameter) * width, static_cast<size_t>(count) * width);
+      const auto bytes =
+          file.data(*file.find(record->key))
+              .subspan(static_cast<size_t>(run.in_slice + first - run.in_parameter) * width, static_cast<size_t>(count) * width);
       take({first, want.in_slice + first - want.in_parameter, count}, bytes);
       release_mapped_pages(bytes);
     }

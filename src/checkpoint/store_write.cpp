@@ -26,8 +26,10 @@ std::string key_of(const SliceData& data) {
 
 const fs::path& with_room(const fs::path& folder, int64_t step, uint64_t bytes) {
   if (const uint64_t free = free_disk_bytes(folder); free < with_overhead(bytes)) {
-    throw RunStopped("checkpoint of step {} needs {} in {}, where {} are free. Earlier checkpoints are untouched. Free some space, or lower "
-                     "checkpoint.keep_latest_k.", step, in_bytes(with_overhead(bytes)), folder.string(), in_bytes(free));
+    throw RunStopped(
+        "checkpoint of step {} needs {} in {}, where {} are free. Earlier checkpoints are untouched. Free some space, or lower "
+        "checkpoint.keep_latest_k.",
+        step, in_bytes(with_overhead(bytes)), folder.string(), in_bytes(free));
   }
   return folder;
 }

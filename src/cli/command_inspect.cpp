@@ -68,7 +68,8 @@ OrderedJson inspect_checkpoint(const fs::path& folder) {
   OrderedJson facts = {{"kind", "Trine checkpoint"}, {"step", reader.step()}, {"kinds", reader.kinds()}};
   add_config(facts, folder / "config.json");
   facts["files"] = OrderedJson::array();
-  for (const FileRecord& file : reader.manifest().files) facts["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh3", file.xxh3}});
+  for (const FileRecord& file : reader.manifest().files)
+    facts["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh3", file.xxh3}});
   facts["state"] = reader.state();
   add_tensors(facts, weights.tensors());
   return facts;
@@ -116,14 +117,16 @@ void print(const OrderedJson& facts) {
   if (facts.contains("model_fault")) fmt::print("config.json: {}\n", text(facts["model_fault"]));
   if (facts.contains("tensors")) {
     for (const OrderedJson& tensor : facts["tensors"]) {
-      fmt::print("  {:<6} {:<20} {:>12}  {}\n", text(tensor["dtype"]), fmt::format("[{}]", fmt::join(tensor["shape"].get<std::vector<int64_t>>(), ", ")),
+      fmt::print("  {:<6} {:<20} {:>12}  {}\n", text(tensor["dtype"]),
+                 fmt::format("[{}]", fmt::join(tensor["shape"].get<std::vector<int64_t>>(), ", ")),
                  in_bytes(tensor["bytes"].get<uint64_t>()), text(tensor["name"]));
     }
   }
   for (const OrderedJson& file : facts["files"]) fmt::print("file {}: {}\n", text(file["name"]), in_bytes(file["bytes"].get<uint64_t>()));
   if (facts.contains("tensors")) {
     std::string dtypes;
-    for (const auto& [dtype, values] : facts["values_by_dtype"].items()) dtypes += fmt::format(", {} of {}", with_commas(values.get<int64_t>()), dtype);
+    for (const auto& [dtype, values] : facts["values_by_dtype"].items())
+      dtypes += fmt::format(", {} of {}", with_commas(values.get<int64_t>()), dtype);
     fmt::print("total: {} tensors, {} values ({}), {}{}\n", facts["tensors"].size(), with_commas(facts["values"].get<int64_t>()),
                in_parameters(facts["values"].get<int64_t>()), in_bytes(facts["bytes"].get<uint64_t>()), dtypes);
   }
@@ -132,7 +135,8 @@ void print(const OrderedJson& facts) {
     for (const OrderedJson& one : facts["checkpoints"]) {
       fmt::print("checkpoint step {}: {}\n", one["step"].get<int64_t>(),
                  one.contains("fault") ? "damaged: " + text(one["fault"])
-                                       : fmt::format("complete, {} parameters, {}", one["parameters"].get<int64_t>(), in_bytes(one["bytes"].get<uint64_t>())));
+                                       : fmt::format("complete, {} parameters, {}", one["parameters"].get<int64_t>(),
+                                                     in_bytes(one["bytes"].get<uint64_t>())));
     }
   }
   if (facts.contains("export")) fmt::print("export: {}\n", text(facts["export"]));
@@ -144,7 +148,8 @@ void print(const OrderedJson& facts) {
 int run(const Words& words) {
   std::string path;
   bool json = false;
-  Arguments arguments("trine inspect", "Prints what a file or folder holds: tensors with types, shapes and sizes, the model, checkpoints and totals.");
+  Arguments arguments("trine inspect",
+                      "Prints what a file or folder holds: tensors with types, shapes and sizes, the model, checkpoints and totals.");
   arguments.positional("PATH", path, "a safetensors file, model folder, checkpoint or run folder");
   arguments.flag("--json", json, "print the facts as JSON");
   if (!arguments.parse(words)) return 0;

@@ -19,7 +19,8 @@ constexpr size_t kShownDrifts = 20;
 OrderedJson as_json(const WeightReport& report) {
   OrderedJson json = {{"passed", report.passed()}, {"tensors", report.tensors}, {"values", report.values}, {"dtypes", report.dtypes}};
   json["checks"] = OrderedJson::array();
-  for (const WeightCheck& check : report.checks) json["checks"].push_back({{"name", check.name}, {"passed", check.passed}, {"detail", check.detail}});
+  for (const WeightCheck& check : report.checks)
+    json["checks"].push_back({{"name", check.name}, {"passed", check.passed}, {"detail", check.detail}});
   json["notes"] = report.notes;
   return json;
 }
@@ -29,7 +30,8 @@ OrderedJson as_json(const WeightComparison& comparison) {
                       {"only_in_second", comparison.only_in_b}, {"other_shape", comparison.other_shape}, {"notes", comparison.notes}};
   json["drifts"] = OrderedJson::array();
   for (const TensorDrift& drift : comparison.drifts) {  // JSON has no infinity: null
-    json["drifts"].push_back({{"name", drift.name}, {"relative", drift.relative}, {"largest", drift.largest}, {"different", drift.different}});
+    json["drifts"].push_back(
+        {{"name", drift.name}, {"relative", drift.relative}, {"largest", drift.largest}, {"different", drift.different}});
   }
   return json;
 }
@@ -45,13 +47,15 @@ void print(const WeightComparison& comparison) {
     const TensorDrift& drift = comparison.drifts[i];
     if (i == 0) fmt::print("{:>12} {:>12} {:>14}  tensor, largest drift first\n", "relative", "largest", "values");
     if (i == kShownDrifts) {
-      fmt::print("... and {} more tensors differ (--json lists all)\n", static_cast<int64_t>(comparison.drifts.size() - i) - comparison.equal);
+      fmt::print("... and {} more tensors differ (--json lists all)\n",
+                 static_cast<int64_t>(comparison.drifts.size() - i) - comparison.equal);
       break;
     }
     fmt::print("{:>12.3e} {:>12.3e} {:>14}  {}\n", drift.relative, drift.largest, with_commas(drift.different), drift.name);
   }
-  for (const auto& [title, names] : {std::pair("only in the first", &comparison.only_in_a), std::pair("only in the second", &comparison.only_in_b),
-                                     std::pair("other shape", &comparison.other_shape)}) {
+  for (const auto& [title, names] :
+       {std::pair("only in the first", &comparison.only_in_a), std::pair("only in the second", &comparison.only_in_b),
+        std::pair("other shape", &comparison.other_shape)}) {
     for (const std::string& name : *names) fmt::print("{}: {}\n", title, name);
   }
   for (const std::string& note : comparison.notes) fmt::print("note  {}\n", note);
@@ -61,7 +65,8 @@ int run(const Words& words) {
   std::string path, against;
   std::optional<double> tolerance;
   bool json = false;
-  Arguments arguments("trine verify weights", "Checks that weights are whole, fit their config.json and look trained, or compares two sets of them.");
+  Arguments arguments("trine verify weights",
+                      "Checks that weights are whole, fit their config.json and look trained, or compares two sets of them.");
   arguments.positional("DIR", path, "a model folder, checkpoint or run folder");
   arguments.option("--against", "DIR2", against, "another; its weights are compared tensor by tensor, and DIR is not checked by itself");
   arguments.option("--tolerance", "X", tolerance, "with --against: fail if a tensor's relative drift |a-b|/|a| is above X");
@@ -91,6 +96,7 @@ int run(const Words& words) {
 
 }  // namespace
 
-const Command kVerifyWeightsCommand = {"weights", "a folder's weights are whole, fit its config.json and look trained; or two are alike", run};
+const Command kVerifyWeightsCommand = {"weights", "a folder's weights are whole, fit its config.json and look trained; or two are alike",
+                                       run};
 
 }  // namespace trine

@@ -58,7 +58,9 @@ WeightComparison compare_weights(const WeightSource& a, const WeightSource& b) {
       result.other_shape.push_back(tensor.name);
     } else {
       pairs.emplace_back(&tensor, other);
-      if (other->name != tensor.name) result.notes.push_back(fmt::format("{} of {} is compared with the embedding of {}", kHead, a.description(), b.description()));
+      if (other->name != tensor.name) {
+        result.notes.push_back(fmt::format("{} of {} is compared with the embedding of {}", kHead, a.description(), b.description()));
+      }
     }
   }
   for (const StoredTensor& tensor : b.tensors()) {

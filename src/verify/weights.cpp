@@ -52,7 +52,9 @@ std::string check_files(const fs::path& path, std::unique_ptr<WeightSource>& sou
 
 // config.json of the weights: beside them, or carried by the checkpoint.
 ModelArgs read_config(const fs::path& path, const WeightSource& source) {
-  if (const auto* checkpoint = dynamic_cast<const CheckpointWeights*>(&source)) return read_config_json(checkpoint->reader().folder() / "config.json");
+  if (const auto* checkpoint = dynamic_cast<const CheckpointWeights*>(&source)) {
+    return read_config_json(checkpoint->reader().folder() / "config.json");
+  }
   return read_config_json((fs::is_directory(path) ? path : path.parent_path()) / "config.json");
 }
 
@@ -61,8 +63,9 @@ void check_keys(const WeightSource& source, const ModelArgs& args, WeightReport&
   const ModuleSpec spec = build_spec(args);
   for (const NamedParameter& parameter : named_parameters(spec)) wanted[parameter.name] = parameter.spec->shape;
   const KeyAccount account = account_keys(source, wanted, args.tie_word_embeddings ? kTiedHead : TiedNames{});
-  report.checks.push_back({"keys and shapes", account.fits(),
-                           account.fits() ? fmt::format("{} of {}, none left over", account.wanted, account.wanted) : explain(account, source)});
+  report.checks.push_back(
+      {"keys and shapes", account.fits(),
+       account.fits() ? fmt::format("{} of {}, none left over", account.wanted, account.wanted) : explain(account, source)});
 
   WeightCheck head{"tied head", true, args.tie_word_embeddings ? "tied, and absent from the files" : "a matrix of its own"};
   for (const std::string& name : account.tied) {
@@ -96,7 +99,9 @@ WeightCheck check_dtypes(const WeightSource& source, const std::optional<ModelAr
 WeightCheck check_finite(const WeightSource& source, const std::vector<TensorStats>& stats) {
   std::vector<std::string> bad;
   for (size_t i = 0; i < stats.size(); ++i) {
-    if (stats[i].num_not_finite) bad.push_back(fmt::format("{} ({} of {})", source.tensors()[i].name, stats[i].num_not_finite, stats[i].count));
+    if (stats[i].num_not_finite) {
+      bad.push_back(fmt::format("{} ({} of {})", source.tensors()[i].name, stats[i].num_not_finite, stats[i].count));
+    }
   }
   return {"finite", bad.empty(), bad.empty() ? "no NaN, no infinity" : "NaN or infinite: " + first_few(bad)};
 }
@@ -122,10 +127,12 @@ WeightCheck check_trained(const WeightSource& source, const std::vector<TensorSt
   const auto num_drawn = static_cast<int64_t>(drawn.size());
   if (num_drawn == 0) return {"trained", true, fmt::format("none of {} matrices looks freshly drawn", matrices)};
   if (2 * num_drawn < matrices) {
-    return {"trained", false, fmt::format("{} of {} matrices look freshly drawn, the others do not: {}", num_drawn, matrices, first_few(drawn))};
+    return {"trained", false,
+            fmt::format("{} of {} matrices look freshly drawn, the others do not: {}", num_drawn, matrices, first_few(drawn))};
   }
   if (norms_at_one == norms) {
-    return {"trained", false, fmt::format("a random start: {} of {} matrices look freshly drawn, and all {} norms are 1", num_drawn, matrices, norms)};
+    return {"trained", false,
+            fmt::format("a random start: {} of {} matrices look freshly drawn, and all {} norms are 1", num_drawn, matrices, norms)};
   }
   report.notes.push_back(fmt::format("{} of {} matrices are still close to a random start", num_drawn, matrices));
   return {"trained", true, fmt::format("{} of {} norms have moved from 1", norms - norms_at_one, norms)};

@@ -27,7 +27,8 @@ struct WeightReport {
 };
 
 // `path`: a Hugging Face folder, a Trine checkpoint or a run folder. Checks, each named: files (readable, index, hashes where they are
-// known), config, keys, shapes, dtypes, tied head, finite, trained. Faults of the weights fail checks; a path that holds none at all throws UserError.
+// known), config, keys, shapes, dtypes, tied head, finite, trained. Faults of the weights fail checks; a path that holds none at all throws
+// UserError.
 WeightReport check_weights(const std::filesystem::path& path);
 
 struct TensorDrift {

@@ -69,7 +69,8 @@ TEST(Crash, KilledAtRandomMomentsOfASaveTheFolderAlwaysResumes) {  // I1
     ASSERT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     testing::internal::CaptureStderr();
     const int64_t found = newest_verified(place.path());
-    EXPECT_EQ(testing::internal::GetCapturedStderr().find("passed over"), std::string::npos);  // rename comes last: nothing half-made has the name
+    EXPECT_EQ(testing::internal::GetCapturedStderr().find("passed over"),
+              std::string::npos);  // rename comes last: nothing half-made has the name
     ASSERT_GE(found, newest);
     EXPECT_LE(checkpoint_steps(place.path()).size(), 3u);
     newest = found;

@@ -43,7 +43,8 @@ ModelArgs tiny(bool tied) {
 std::vector<std::pair<std::string, at::Tensor>> random_parameters(const ModelArgs& args, at::ScalarType type) {
   std::vector<std::pair<std::string, at::Tensor>> parameters;
   const ModuleSpec spec = build_spec(args);
-  for (const NamedParameter& parameter : named_parameters(spec)) parameters.emplace_back(parameter.name, at::randn(parameter.spec->shape).to(type));
+  for (const NamedParameter& parameter : named_parameters(spec))
+    parameters.emplace_back(parameter.name, at::randn(parameter.spec->shape).to(type));
   return parameters;
 }
 
@@ -122,7 +123,8 @@ TEST_F(Export, SideFilesAreCopiedByteForByteAndMissingOnesSaid) {  // I9
   for (const char* name : {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "merges.txt", "LICENSE"}) {
     test::write_text(source / name, odd + name);
   }
-  for (const char* name : {"config.json", "README.md", "model.safetensors", "model.safetensors.index.json", ".gitattributes", "pytorch_model.bin"}) {
+  for (const char* name :
+       {"config.json", "README.md", "model.safetensors", "model.safetensors.index.json", ".gitattributes", "pytorch_model.bin"}) {
     test::write_text(source / name, "not for the export");
   }
   fs::create_directory(source / "original");
@@ -172,14 +174,16 @@ TEST_F(Export, ValuesBeyondFloat16AreRefusedByName) {
   parameters = {{"w", at::full({5}, 70'000.0)}};
   options.dtype = StoredDtype::kF16;
   options.config_json = R"({"tie_word_embeddings": true, "dtype": "float16"})";
-  EXPECT_THAT(user_error([&] { export_hf(folder, TensorWeights(parameters), options); }), testing::AllOf(HasSubstr("w "), HasSubstr("65504")));
+  EXPECT_THAT(user_error([&] { export_hf(folder, TensorWeights(parameters), options); }),
+              testing::AllOf(HasSubstr("w "), HasSubstr("65504")));
   EXPECT_FALSE(fs::exists(folder));
   EXPECT_TRUE(fs::is_empty(place.path()));
 }
 
 TEST_F(Export, AConfigThatContradictsTheTensorsIsOurFault) {
   parameters = {{"w", at::zeros({5})}};
-  for (const char* config : {R"({"dtype": "bfloat16"})", R"({"tie_word_embeddings": false})", R"({"tie_word_embeddings": true, "dtype": "float32"})"}) {
+  for (const char* config :
+       {R"({"dtype": "bfloat16"})", R"({"tie_word_embeddings": false})", R"({"tie_word_embeddings": true, "dtype": "float32"})"}) {
     options.config_json = config;
     EXPECT_THROW(export_hf(folder, TensorWeights(parameters), options), std::logic_error) << config;
   }

@@ -40,7 +40,9 @@ struct Loading : testing::Test {
   }
 };
 
-at::Tensor counting(float first, at::IntArrayRef shape) { return at::arange(c10::multiply_integers(shape), at::kFloat).add(first).view(shape); }
+at::Tensor counting(float first, at::IntArrayRef shape) {
+  return at::arange(c10::multiply_integers(shape), at::kFloat).add(first).view(shape);
+}
 
 TEST_F(Loading, FillsEveryParameterAndCountsBothSides) {
   const LoadReport report = load();
@@ -118,7 +120,8 @@ TEST_F(Loading, AUntiedModelRefusesATiedFilesHeadAsUnexpectedOnlyIfItHasNoPlaceF
 }
 
 TEST_F(Loading, FlatRangesOfParametersAreFilled) {  // what a rank of a sharded run asks for
-  std::vector<WantedTensor> slices = {{"model.embed_tokens.weight", {4, 2}, at::zeros({3}), 5}, {"model.norm.weight", {2}, at::zeros({0}), 1},
+  std::vector<WantedTensor> slices = {{"model.embed_tokens.weight", {4, 2}, at::zeros({3}), 5},
+                                      {"model.norm.weight", {2}, at::zeros({0}), 1},
                                       {"model.layers.0.self_attn.q_proj.weight", {2, 2}, at::zeros({2}), 1}};
   write_floats(place / "model.safetensors", file);
   load_weights(HfWeights(place.path()), slices, {});
@@ -131,7 +134,8 @@ TEST_F(Loading, QuantisedTypesAreRefusedByName) {
   const std::byte two[2] = {};
   writer.write(two);
   writer.finish();
-  EXPECT_THAT(user_error([&] { load_weights(HfWeights(place.path()), {wanted[2]}, {}); }), AllOf(HasSubstr("model.norm.weight"), HasSubstr("I8")));
+  EXPECT_THAT(user_error([&] { load_weights(HfWeights(place.path()), {wanted[2]}, {}); }),
+              AllOf(HasSubstr("model.norm.weight"), HasSubstr("I8")));
 }
 
 TEST(LoadWeights, TensorsOfManyChunksArriveWhole) {

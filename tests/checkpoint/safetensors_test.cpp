@@ -45,7 +45,8 @@ TEST(Safetensors, ReversedNegativeAndForeignOffsetsAreRefused) {  // B1
 }
 
 TEST(Safetensors, UnknownTypesAreRefusedWhateverTheirOffsets) {  // B1
-  EXPECT_THAT(verdict(R"({"w":{"dtype":"F7","shape":[4],"data_offsets":[900,904]}})", 4), AllOf(HasSubstr("unknown dtype"), HasSubstr("F7")));
+  EXPECT_THAT(verdict(R"({"w":{"dtype":"F7","shape":[4],"data_offsets":[900,904]}})", 4),
+              AllOf(HasSubstr("unknown dtype"), HasSubstr("F7")));
 }
 
 TEST(Safetensors, OverlapsAndHolesAreRefused) {  // B1: two names must not share bytes
@@ -125,7 +126,9 @@ TEST(Safetensors, OtherFilesAreRecognised) {
 TEST(SafetensorsWriter, AlignsEveryTensorAndWritesTheSameBytesEachTime) {
   const TemporaryPlace place;
   const auto write = [&](const char* name) {
-    SafetensorsWriter writer(place / name, {{"half", StoredDtype::kBF16, {3}}, {"byte", StoredDtype::kU8, {}}, {"wide", StoredDtype::kF64, {2}},
+    SafetensorsWriter writer(place / name, {{"half", StoredDtype::kBF16, {3}},
+                                            {"byte", StoredDtype::kU8, {}},
+                                            {"wide", StoredDtype::kF64, {2}},
                                             {"none", StoredDtype::kF32, {0, 5}}});
     std::byte data[16 + 6 + 1];
     for (size_t i = 0; i < sizeof(data); ++i) data[i] = static_cast<std::byte>(i);

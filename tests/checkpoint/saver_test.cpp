@@ -142,8 +142,10 @@ TEST(Saver, SlicesOfFlatUnitsAreSavedAsTheyLie) {  // what a rank that owns part
   CheckpointSaver saver({place.path(), 0, {}, true});
   const at::Tensor flat = at::randn({64});
   const std::vector<int64_t> shape = {5, 4};
-  saver.save(1, {{"w", shape}}, {{flat_slice("w", kMaster, shape, 0, 7), flat.narrow(0, 0, 7)}, {flat_slice("w", kMaster, shape, 7, 20), flat.narrow(0, 16, 13)}},
-             {});
+  saver.save(
+      1, {{"w", shape}},
+      {{flat_slice("w", kMaster, shape, 0, 7), flat.narrow(0, 0, 7)}, {flat_slice("w", kMaster, shape, 7, 20), flat.narrow(0, 16, 13)}},
+      {});
   saver.wait();
   at::Tensor back = at::empty({5, 4});
   read_slice(open_checkpoint(place.path(), 1), whole_slice("w", kMaster, shape), back);

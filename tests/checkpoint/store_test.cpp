@@ -25,7 +25,8 @@ std::vector<Slice> layout(const std::string& kind, int64_t dim, int64_t tensor, 
   const int64_t size = kShape[static_cast<size_t>(dim)];
   for (int64_t t = 0; t < tensor; ++t) {
     const int64_t part_begin = t * size / tensor, part_end = (t + 1) * size / tensor, part = 48 / size * (part_end - part_begin);
-    for (int64_t s = 0; s < shards; ++s) slices.push_back({"w", kind, dim, part_begin, part_end, s * part / shards, (s + 1) * part / shards});
+    for (int64_t s = 0; s < shards; ++s)
+      slices.push_back({"w", kind, dim, part_begin, part_end, s * part / shards, (s + 1) * part / shards});
   }
   return slices;
 }

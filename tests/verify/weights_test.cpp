@@ -46,7 +46,8 @@ struct Weights : testing::Test {
   }
   // Heavier tails and a width of its own for every matrix, and norms that have moved: as training leaves them.
   void train() {
-    for (auto& [name, value] : tensors) value = value.dim() == 1 ? value + at::randn_like(value) * 0.1 : value + at::pow(value * 40, 3) * 0.02;
+    for (auto& [name, value] : tensors)
+      value = value.dim() == 1 ? value + at::randn_like(value) * 0.1 : value + at::pow(value * 40, 3) * 0.02;
   }
   at::Tensor& tensor(const std::string& name) {
     for (auto& [key, value] : tensors) {
