@@ -53,10 +53,13 @@ void try_header(std::string_view input) {
 // A folder of this process with two small shards, in memory where the system has such a place, and removed at the end.
 class ModelFolder {
  public:
-  ModelFolder() : path_((::access("/dev/shm", W_OK) == 0 ? "/dev/shm" : fs::temp_directory_path()) / fmt::format("trine-fuzz-{}", ::getpid())) {
+  ModelFolder() {
+    const fs::path memory = "/dev/shm";
+    path_ = (::access(memory.c_str(), W_OK) == 0 ? memory : fs::temp_directory_path()) / fmt::format("trine-fuzz-{}", ::getpid());
     fs::create_directories(path_);
     for (const char* name : {"a", "b"}) {
-      write(fmt::format("{}.safetensors", name), with_length(fmt::format(R"({{"{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}}})", name)));
+      const std::string header = fmt::format(R"({{"{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}}})", name);
+      write(fmt::format("{}.safetensors", name), with_length(header));
     }
   }
   ~ModelFolder() {
