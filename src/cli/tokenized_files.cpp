@@ -5,9 +5,9 @@
 #include <thread>
 
 #include "base/errors.h"
-#include "base/files.h"
 #include "data/lines.h"
 #include "data/parquet.h"
+#include "data/text_files.h"
 
 namespace trine {
 namespace {
@@ -64,10 +64,10 @@ TokenizedFacts tokenize_files(const Tokenizer& tokenizer, const SourceFiles& sou
     take(ids);
   };
   if (source.format == Format::kText) {  // few and large: each is cut among the threads
-    for (const std::filesystem::path& file : source.files) {
-      const MappedFile map(file);
-      facts.num_bytes += std::ssize(map.text());
-      add(tokenizer.encode_parallel(map.text(), num_threads));
+    const auto texts = make_text_reader(source.files);
+    for (Record record; texts->next(record);) {
+      facts.num_bytes += std::ssize(record.bytes);
+      if (!record.bytes.empty()) add(tokenizer.encode_parallel(record.bytes, num_threads));
     }
     return facts;
   }

@@ -1,5 +1,6 @@
 """`trine tokenize` counts, lists, decodes and writes shards, and says what is wrong with its words."""
 
+import gzip
 import json
 
 import pytest
@@ -29,6 +30,13 @@ def test_counts_are_those_of_the_documents(tokenize, tmp_path):
     facts = json.loads(tokenize("--file", file, "--json").stdout)
     assert (facts["documents"], facts["tokens"]) == (2, 4)
     assert tokenize("--file", file, "--ids").stdout == "9707\n9707 11 1879\n"
+
+
+def test_a_text_file_may_be_compressed_and_begin_with_a_byte_order_mark(tokenize, tmp_path):
+    (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfHello")
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"Hello, world"))
+    (tmp_path / "c.txt").write_bytes(b"")
+    assert tokenize("--file", tmp_path, "--dataset", "text", "--ids").stdout == "9707\n9707 11 1879\n"
 
 
 def test_a_bad_record_is_named_by_file_and_line(tokenize, tmp_path):
