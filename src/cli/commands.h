@@ -8,8 +8,8 @@ namespace trine {
 extern const Command kConfigCommand;
 extern const Command kDataCommand;
 extern const Command kDoctorCommand;
-extern const Command kExportCommand;
 extern const Command kEvalCommand;
+extern const Command kExportCommand;
 extern const Command kGenerateCommand;
 extern const Command kInspectCommand;
 extern const Command kTrainCommand;

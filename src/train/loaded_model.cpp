@@ -1,6 +1,8 @@
 #include "train/loaded_model.h"
 
+#include <algorithm>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 #include "base/json.h"
@@ -18,7 +20,6 @@ namespace fs = std::filesystem;
 
 // The folder of tokenizer files that a run's recipe named, if it is still there.
 fs::path assets_of_run(const fs::path& run) {
-  if (!fs::exists(run / "config.toml")) return {};
   const fs::path assets = load_config(run / "config.toml", {}).model.hf_assets_path;
   if (assets.empty() || fs::exists(assets / "tokenizer.json")) return assets;
   log::warning("the tokenizer files of {} were in {}, which is not there now", run.string(), assets.string());
@@ -30,7 +31,7 @@ ModelFiles checkpoint_files(const fs::path& path) {
   const fs::path step_folder = fs::absolute(dynamic_cast<CheckpointWeights&>(*files.weights).reader().folder()).lexically_normal();
   files.config = step_folder / "config.json";
   files.run = step_folder.parent_path().parent_path();
-  files.assets = assets_of_run(files.run);
+  if (fs::exists(files.run / "config.toml")) files.assets = assets_of_run(files.run);
   return files;
 }
 
@@ -41,22 +42,27 @@ at::ScalarType most_common_type(const WeightSource& source) {
   return most != values.end() && most->first == StoredDtype::kBF16 ? at::kBFloat16 : at::kFloat;
 }
 
-std::vector<int64_t> end_tokens(const LoadedModel& loaded) {
-  const fs::path generation_config = (loaded.files.assets.empty() ? loaded.files.folder : loaded.files.assets) / "generation_config.json";
-  if (fs::exists(generation_config)) {
-    const Json json = read_json_file(generation_config);
-    const auto eos = json.is_object() ? json.find("eos_token_id") : json.end();
-    if (eos != json.end() && !eos->is_null()) {
-      try {
-        return eos->is_array() ? eos->get<std::vector<int64_t>>() : std::vector<int64_t>{eos->get<int64_t>()};
-      } catch (const Json::exception&) {
-        throw UserError("{}: eos_token_id must be a number, a list of numbers or null, and is {}", generation_config.string(), eos->dump());
-      }
-    }
+// The end tokens that generation_config.json names, if there is one.
+std::vector<int64_t> generation_end_tokens(const fs::path& folder) {
+  const fs::path file = folder / "generation_config.json";
+  if (!fs::exists(file)) return {};
+  const Json json = read_json_file(file);
+  const Json eos = json.is_object() ? json.value("eos_token_id", Json()) : Json();
+  if (eos.is_null()) return {};
+  try {
+    return eos.is_array() ? eos.get<std::vector<int64_t>>() : std::vector<int64_t>{eos.get<int64_t>()};
+  } catch (const Json::exception&) {
+    throw UserError("{}: eos_token_id must be a number, a list of numbers or null, and is {}", file.string(), eos.dump());
   }
-  if (!loaded.model->args().eos_token_ids.empty()) return loaded.model->args().eos_token_ids;
-  if (loaded.tokenizer && loaded.tokenizer->eos_token_id()) return {*loaded.tokenizer->eos_token_id()};
-  return {};
+}
+
+std::vector<int64_t> end_tokens(const LoadedModel& loaded) {
+  std::vector<int64_t> ids = loaded.model->args().eos_token_ids;
+  for (const int64_t id : generation_end_tokens(loaded.files.assets.empty() ? loaded.files.folder : loaded.files.assets)) {
+    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
+  }
+  if (ids.empty() && loaded.tokenizer && loaded.tokenizer->eos_token_id()) ids.push_back(*loaded.tokenizer->eos_token_id());
+  return ids;
 }
 
 }  // namespace
@@ -104,7 +110,7 @@ void load_parameters(Model& model, const WeightSource& source) {
 
 void initialize_randomly(Model& model, uint64_t seed) {
   model.initialize(seed);
-  log::info("RANDOM INIT with seed {}: expect a loss near {:.2f} (ln {} + {} * {}^2 / 2)", seed, random_loss(model.args()),
+  log::info("RANDOM INIT with seed {}: expect a first loss near {:.2f} (ln {} + {} * {}^2 / 2)", seed, random_loss(model.args()),
             model.args().vocab_size, model.args().hidden_size, model.args().initializer_range);
 }
 

@@ -25,7 +25,7 @@ struct ModelFiles {
   std::filesystem::path folder;           // as the user named it; of a run without checkpoints, its export
   std::filesystem::path config;           // config.json
   std::filesystem::path assets;           // the folder with tokenizer.json and the chat template
-  std::filesystem::path run;              // the run folder that a checkpoint belongs to
+  std::filesystem::path run;              // the run folder that a checkpoint lies in
   std::unique_ptr<WeightSource> weights;  // opened and, if a checkpoint, verified
 };
 
@@ -44,7 +44,7 @@ struct LoadedModel {
   std::unique_ptr<Model> model;
   std::string weights;                 // where the values come from, in words
   std::optional<Tokenizer> tokenizer;  // none if there are no tokenizer files
-  std::vector<int64_t> eos_token_ids;  // generation stops at these: generation_config.json's, else config.json's, else the tokenizer's
+  std::vector<int64_t> eos_token_ids;  // generation stops at these: config.json's and generation_config.json's, else the tokenizer's
 
   // The tokenizer; throws UserError saying that the command needs one.
   const Tokenizer& require_tokenizer() const;

@@ -5,6 +5,7 @@
 #include "base/errors.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "checkpoint/weight_source.h"
 #include "train/loaded_model.h"
 
 namespace trine {
