@@ -85,6 +85,11 @@ class RecipeReader {
 
 void apply_recipe(const std::filesystem::path& file, Config& config, Origins& origins) {
   const std::string text = read_file(file);
+  // A dotted key makes a table for each of its parts, and toml++ walks them by recursion without a limit. No recipe is near this size.
+  constexpr size_t kLargestRecipe = size_t{64} << 10;
+  if (text.size() > kLargestRecipe) {
+    throw UserError("{}: a recipe of {} bytes is more than the {} that are read. Is it the file you meant?", file.string(), text.size(), kLargestRecipe);
+  }
   toml::table recipe;
   try {
     recipe = toml::parse(text, file.string());

@@ -5,6 +5,7 @@
 #include "base/errors.h"
 #include "base/format.h"
 #include "base/log.h"
+#include "metrics/memory.h"
 #include "checkpoint/weight_source.h"
 #include "train/loaded_model.h"
 
@@ -22,6 +23,17 @@ bool holds_weights(const fs::path& folder) {
 BatchPlan plan_batches(const TrainingConfig& training) {
   const int64_t rows = training.global_batch_size == -1 ? training.local_batch_size : training.global_batch_size;
   return {.rows_per_step = rows, .rows_per_micro_batch = training.local_batch_size};
+}
+
+void check_step_fits(const BatchPlan& plan, int64_t seq_len) {
+  constexpr double kBytesPerToken = 3 * 4 + 3 * 8;  // ids, labels and positions, as read and as tensors
+  const double bytes = static_cast<double>(plan.rows_per_step) * static_cast<double>(seq_len) * kBytesPerToken;
+  const uint64_t memory = memory_capacity_bytes();
+  if (memory > 0 && bytes > static_cast<double>(memory)) {
+    throw UserError("a step of {} rows of {} tokens needs {:.0f} GiB for its token ids alone, and there are {}. Lower "
+                    "training.global_batch_size, training.local_batch_size or training.seq_len.",
+                    with_commas(plan.rows_per_step), with_commas(seq_len), bytes / (1 << 30), in_bytes(memory));
+  }
 }
 
 UnitDtypes choose_dtypes(const TrainingConfig& training, const BatchPlan& plan) {

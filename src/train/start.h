@@ -18,6 +18,9 @@ struct BatchPlan {
 };
 BatchPlan plan_batches(const TrainingConfig& training);
 
+// Throws UserError if the ids and labels of one step alone would not fit into this machine's memory.
+void check_step_fits(const BatchPlan& plan, int64_t seq_len);
+
 // Master and compute types as the options say; gradients are fp32, but for pure bf16 with one micro-batch, where nothing is added up.
 UnitDtypes choose_dtypes(const TrainingConfig& training, const BatchPlan& plan);
 

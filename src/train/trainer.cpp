@@ -265,6 +265,7 @@ void Trainer::finish(bool trained) {
 int train(const Config& config) {
   const ModelArgs args = resolve_model_args(config, !config.checkpoint.initial_load_path.empty());
   check_expected_sizes(config.expect, args, /*num_ranks=*/1, plan_batches(config.training).rows_per_step);
+  check_step_fits(plan_batches(config.training), config.training.seq_len);
   use_caching_allocator();
   if (config.debug.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   return Trainer(config, args).run();

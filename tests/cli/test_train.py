@@ -281,3 +281,7 @@ def test_a_trial_passes_every_stage_it_can_do_and_fails_what_is_not_as_expected(
     assert wrong.returncode == 3
     assert "2. model, ranks and layout: FAILED" in wrong.stdout and "3. weights in and out: FAILED" in wrong.stdout
     assert_user_error(trine("trial", recipe, "--folder", tmp_path / "tokenizer", "--expect.num_layers", 2), "holds something else")
+
+
+def test_a_step_that_cannot_fit_into_memory_is_refused(trine, recipe):
+    assert_user_error(trine("train", recipe, "--training.local_batch_size", 10**9), "needs", "training.local_batch_size")
