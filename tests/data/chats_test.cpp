@@ -17,7 +17,8 @@ OrderedSource chat_source(const std::string& file, Family family, int64_t seq_le
   return {make_line_reader({file}), chat_documents(byte_tokenizer(), ChatTemplate(family), seq_len), settings};
 }
 
-std::unique_ptr<Packer> chat_packer(const std::string& file, Family family, int64_t seq_len, const OrderSettings& settings = {.num_epochs = 1}) {
+std::unique_ptr<Packer> chat_packer(const std::string& file, Family family, int64_t seq_len,
+                                    const OrderSettings& settings = {.num_epochs = 1}) {
   std::vector<OrderedSource> sources;
   sources.push_back(chat_source(file, family, seq_len, settings));
   return make_chat_packer(Mix(std::move(sources), {1}, false), seq_len);
@@ -72,7 +73,9 @@ TEST(Chats, PackWholeSamplesFirstFit) {
   // ChatML: "#user\n?#\n" is 9 tokens, "#assistant\n" 11, "#\n" 2.
   const auto sample = [](int length) { return chat({{"user", "?"}, {"assistant", std::string(static_cast<size_t>(length), 'x')}}); };
   const int overhead = 9 + 11 + 2;
-  const std::string file = folder.write("a.jsonl", sample(60 - overhead) + sample(50 - overhead) + sample(40 - overhead) + sample(50 - overhead));
+  std::string lines;
+  for (const int length : {60, 50, 40, 50}) lines += sample(length - overhead);
+  const std::string file = folder.write("a.jsonl", lines);
   const std::vector<Row> rows = all_rows(*chat_packer(file, Family::kChatml, 100));
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_THAT(rows[0].piece_starts, ElementsAre(0, 60));
@@ -92,7 +95,8 @@ TEST(Chats, NeverSuperviseAcrossSamplesOrPadding) {
 
 TEST(Chats, LongerThanARowAreRefusedOrLeftOutAndCounted) {
   const TemporaryFolder folder;
-  const std::string file = folder.write("a.jsonl", chat({{"user", "a"}, {"assistant", "b"}}) + chat({{"user", "c"}, {"assistant", std::string(99, 'd')}}));
+  const std::string fits = chat({{"user", "a"}, {"assistant", "b"}}), long_one = chat({{"user", "c"}, {"assistant", std::string(99, 'd')}});
+  const std::string file = folder.write("a.jsonl", fits + long_one);
   EXPECT_THAT(error_of([&] { all_rows(*chat_packer(file, Family::kChatml, 64)); }),
               testing::AllOf(HasSubstr(file + ":2: the chat has 121 tokens"), HasSubstr("training.seq_len = 64"),
                              HasSubstr("dataloader.on_long_chat = skip")));

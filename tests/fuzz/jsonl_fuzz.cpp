@@ -1,5 +1,5 @@
-// Records of JSONL and chats from elsewhere: each is refused with a BadRecord, or gives ids and a mask of the same length. Going back to any
-// cursor gives the same record again.
+// Records of JSONL and chats from elsewhere: each is refused with a BadRecord, or gives ids and a mask of the same length. Going back to
+// any cursor gives the same record again.
 #include <cstdint>
 #include <cstdlib>
 
