@@ -49,10 +49,10 @@ void print_result(const Request& request, const LoadedModel& loaded, const Evalu
 
 int run(const Words& words) {
   Request request;
-  Arguments arguments("trine eval", "Measures the loss and perplexity of a model on a file: one pass, every token with a label counting alike.");
+  Arguments arguments("trine eval", "Measures the loss and perplexity of a model on a file; every token with a label counts alike.");
   request.model.declare(arguments);
   arguments.option("--data", "FILE", request.data, "file or folder, may be repeated; without it, the held-out part of the dataset sample");
-  arguments.option("--dataset", "NAME", request.dataset, "its format (jsonl, text, parquet, shards, chat); by default by the file's ending");
+  arguments.option("--dataset", "NAME", request.dataset, "its format (jsonl, text, parquet, shards, chat); default: by the file's ending");
   arguments.option("--seq-len", "S", request.seq_len, "tokens in a row; by default 2048, or fewer if the model has fewer positions");
   arguments.option("--rows", "R", request.rows_per_batch, "rows run together");
   arguments.option("--batches", "N", request.max_batches, "stop after N batches; -1: all of the data");
@@ -61,7 +61,9 @@ int run(const Words& words) {
   arguments.notes("Options of a recipe's [dataloader], such as --dataloader.text_field, say how the data is read.\n");
   if (!arguments.parse(words)) return 0;
   if (request.rows_per_batch < 1) throw UserError("--rows {}: must be 1 or more", request.rows_per_batch);
-  if (request.max_batches == 0 || request.max_batches < -1) throw UserError("--batches {}: must be 1 or more, or -1 for all", request.max_batches);
+  if (request.max_batches == 0 || request.max_batches < -1) {
+    throw UserError("--batches {}: must be 1 or more, or -1 for all", request.max_batches);
+  }
 
   const Config config = data_config(request);
   const LoadedModel loaded = request.model.load();

@@ -25,7 +25,8 @@ EvaluationResult evaluate(Model& model, DataLoader& loader, int64_t rows_per_bat
     if (progress) progress->update(i + 1, fmt::format("loss {:.4f}", sum / static_cast<double>(std::max<int64_t>(result.num_valid, 1))));
   }
   if (result.num_valid == 0) {
-    throw UserError("evaluation: none of the {} rows read has a token with a label, so there is no loss.\n{}", result.num_rows, loader.summary());
+    throw UserError("evaluation: none of the {} rows read has a token with a label, so there is no loss.\n{}", result.num_rows,
+                    loader.summary());
   }
   result.loss = sum / static_cast<double>(result.num_valid);
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

@@ -19,7 +19,8 @@ void check_prompt(std::span<const int32_t> prompt, const ModelArgs& args) {
   if (prompt.empty()) throw UserError("the prompt has no token; generation needs at least one to begin with");
   for (int32_t id : prompt) {
     if (id < 0 || id >= args.vocab_size) {
-      throw UserError("the prompt has the token {}, but the embedding has {} rows: tokenizer and model do not belong together", id, args.vocab_size);
+      throw UserError("the prompt has the token {}, but the embedding has {} rows: tokenizer and model do not belong together", id,
+                      args.vocab_size);
     }
   }
   if (static_cast<int64_t>(prompt.size()) >= args.max_position_embeddings) {

@@ -70,7 +70,8 @@ std::vector<int64_t> end_tokens(const LoadedModel& loaded) {
 ModelFiles find_model(const fs::path& path) {
   if (!fs::exists(path)) throw UserError("MODEL: {} does not exist", path.string());
   if (!fs::is_directory(path)) {
-    throw UserError("MODEL: {} is a file; a Hugging Face folder, a run folder or a checkpoint (.../checkpoint/step-N) is needed", path.string());
+    throw UserError("MODEL: {} is a file; a Hugging Face folder, a run folder or a checkpoint (.../checkpoint/step-N) is needed",
+                    path.string());
   }
   const bool is_checkpoint = fs::exists(path / "manifest.json");
   if (is_checkpoint || !checkpoint_steps(path / "checkpoint").empty() || !checkpoint_steps(path).empty()) return checkpoint_files(path);

@@ -33,7 +33,8 @@ struct ModelFiles {
 ModelFiles find_model(const std::filesystem::path& path);
 
 struct LoadedModelOptions {
-  std::optional<at::ScalarType> dtype;  // of the parameters. Unset: the type most weights are stored in, float32 for float16; random: bfloat16
+  // Of the parameters. Unset: the type that most weights are stored in (float32 for float16), bfloat16 for a random start.
+  std::optional<at::ScalarType> dtype;
   bool random = false;                  // initial values from `seed` instead of stored weights
   std::string flavor;                   // the sizes of a flavor instead of config.json's; needs `random`
   uint64_t seed = 0;

@@ -49,7 +49,8 @@ def test_the_cut_into_batches_does_not_change_the_loss(trine, trained):
 
 
 def test_exports_have_the_dtype_asked_for_and_that_of_the_run_by_default(trine, trained):  # case I7
-    for option, dtype, word in [([], "F32", "float32"), (["--dtype", "bfloat16"], "BF16", "bfloat16"), (["--dtype", "float16"], "F16", "float16")]:
+    for dtype, word in [("F32", "float32"), ("BF16", "bfloat16"), ("F16", "float16")]:
+        option = [] if word == "float32" else ["--dtype", word]
         result = trine("export", trained / "run/checkpoint/step-8", trained / "out", *option)
         assert result.returncode == 0, result.stderr
         with safe_open(trained / "out/model.safetensors", "pt") as file:
@@ -74,7 +75,8 @@ def test_a_chat_is_rendered_by_the_template_of_the_tokenizers_folder(trine, trai
     chat.write_text(json.dumps({"messages": [{"role": "user", "content": "the rain"}]}))
     result = trine("generate", trained / "run", "--chat", chat, "--max-new-tokens", 2, "--json")
     assert result.returncode == 0, result.stderr
-    rendered = trine("tokenize", "--tokenizer", trained / "tokenizer", "--text", "<|im_start|>user\nthe rain<|im_end|>\n<|im_start|>assistant\n", "--ids")
+    text = "<|im_start|>user\nthe rain<|im_end|>\n<|im_start|>assistant\n"
+    rendered = trine("tokenize", "--tokenizer", trained / "tokenizer", "--text", text, "--ids")
     assert json.loads(result.stdout)["prompt_ids"] == [int(word) for word in rendered.stdout.split()]
 
 

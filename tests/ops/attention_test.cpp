@@ -21,7 +21,8 @@ at::Tensor plain_attention(const at::Tensor& q_bhsd, const at::Tensor& k_bksd, c
         if (!pieces.empty()) {
           for (int64_t start : pieces[static_cast<size_t>(b)]) begin = start <= s ? start : begin;
         }
-        const at::Tensor k = k_bksd[b][h / groups].narrow(0, begin, s - begin + 1), v = v_bksd[b][h / groups].narrow(0, begin, s - begin + 1);
+        const auto visible = [&](const at::Tensor& x_bksd) { return x_bksd[b][h / groups].narrow(0, begin, s - begin + 1); };
+        const at::Tensor k = visible(k_bksd), v = visible(v_bksd);
         const at::Tensor weights = (k.matmul(q_bhsd[b][h][s]) * scale).exp();
         outputs.push_back((weights / weights.sum()).matmul(v));
       }

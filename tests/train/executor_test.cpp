@@ -102,7 +102,8 @@ TEST(Executor, AccumulationOverOneTwoOrFourMicroBatchesGivesTheSameStep) {  // c
     Executor executor(*model, mode("none"));
     AdamWOptimizer optimizer(*model, settings);
     std::vector<BatchInputs> micro_batches;
-    for (int64_t i = 0; i < num_micro_batches; ++i) micro_batches.push_back(rows_of(batch, i * 4 / num_micro_batches, 4 / num_micro_batches));
+    const int64_t rows = 4 / num_micro_batches;
+    for (int64_t i = 0; i < num_micro_batches; ++i) micro_batches.push_back(rows_of(batch, i * rows, rows));
     losses.push_back(executor.forward_backward(micro_batches));
     norms.push_back(optimizer.gradient_norm());
     steps.push_back(gradients(*model));
