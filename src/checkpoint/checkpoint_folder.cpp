@@ -27,18 +27,12 @@ std::optional<int64_t> step_of(const std::string& name) {
   return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
 }
 
-// Whether the manifest is sound and every file has its size; hashes are checked when a checkpoint is read.
+// Whether it counts for rotation.
 bool looks_complete(const fs::path& step_folder) {
   try {
-    for (const FileRecord& record : read_manifest(step_folder / kManifestName).files) {
-      std::error_code error;
-      if (fs::file_size(step_folder / record.name, error) != record.bytes || error) return false;
-    }
-    return true;
+    return quick_fault(step_folder).empty();
   } catch (const NewerFormat&) {
     return true;  // not ours to judge, and never to be thrown away
-  } catch (const UserError&) {
-    return false;
   }
 }
 
@@ -55,6 +49,17 @@ std::vector<int64_t> checkpoint_steps(const fs::path& folder) {
   }
   std::sort(steps.begin(), steps.end());
   return steps;
+}
+
+std::string quick_fault(const fs::path& step_folder) {
+  try {
+    for (const FileRecord& record : read_manifest(step_folder / kManifestName).files) check_size(step_folder, record);
+    return "";
+  } catch (const NewerFormat&) {
+    throw;
+  } catch (const UserError& e) {
+    return e.what();
+  }
 }
 
 fs::path step_folder(const fs::path& folder, int64_t step) { return folder / fmt::format("{}{}", kStepPrefix, step); }

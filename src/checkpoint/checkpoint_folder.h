@@ -13,6 +13,10 @@ namespace trine {
 std::vector<int64_t> checkpoint_steps(const std::filesystem::path& folder);
 std::filesystem::path step_folder(const std::filesystem::path& folder, int64_t step);
 
+// What is wrong with a checkpoint as far as its manifest and the sizes of its files tell, without reading the files; empty if nothing.
+// Throws NewerFormat.
+std::string quick_fault(const std::filesystem::path& step_folder);
+
 // The newest complete checkpoint, verified; none if there is none. One that is incomplete or damaged is passed over with a warning
 // that says why. One of a newer format version is an error (UserError), since passing over it would lose work.
 std::optional<CheckpointReader> open_newest_checkpoint(const std::filesystem::path& folder, const std::vector<std::string>& kinds = {});

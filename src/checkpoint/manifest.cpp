@@ -83,4 +83,13 @@ Manifest read_manifest(const std::filesystem::path& file) {
   }
 }
 
+void check_size(const std::filesystem::path& folder, const FileRecord& record) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(folder / record.name, error);
+  if (error) throw UserError("{}: {}", (folder / record.name).string(), error.message());
+  if (size != record.bytes) {
+    throw UserError("{} has {} bytes, the manifest says {}", (folder / record.name).string(), size, record.bytes);
+  }
+}
+
 }  // namespace trine

@@ -52,4 +52,7 @@ std::string manifest_text(const Manifest& manifest);  // carries a hash of itsel
 // Throws NewerFormat, or UserError saying how the manifest is damaged.
 Manifest read_manifest(const std::filesystem::path& file);
 
+// Throws UserError if the file is missing or has another size.
+void check_size(const std::filesystem::path& folder, const FileRecord& record);
+
 }  // namespace trine

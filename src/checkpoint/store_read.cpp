@@ -27,15 +27,6 @@ std::string hash_of(std::span<const std::byte> mapped) {
   return hash.hex();
 }
 
-void check_size(const fs::path& folder, const FileRecord& record) {
-  std::error_code error;
-  const auto size = fs::file_size(folder / record.name, error);
-  if (error) throw UserError("{}: {}", (folder / record.name).string(), error.message());
-  if (size != record.bytes) {
-    throw UserError("{} has {} bytes, the manifest says {}", (folder / record.name).string(), size, record.bytes);
-  }
-}
-
 void check_hash(const fs::path& folder, const FileRecord& record, std::span<const std::byte> content) {
   if (hash_of(content) != record.xxh3) {
     throw UserError("{} does not match its hash in the manifest; the disk or a copy damaged it", (folder / record.name).string());

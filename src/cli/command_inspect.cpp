@@ -85,13 +85,15 @@ OrderedJson inspect_run(const fs::path& path, const fs::path& checkpoints) {
     if (fs::is_regular_file(entry)) facts["files"].push_back({{"name", entry.filename().string()}, {"bytes", fs::file_size(entry)}});
   }
   for (const int64_t step : checkpoint_steps(checkpoints)) {
+    const fs::path folder = step_folder(checkpoints, step);
     OrderedJson one = {{"step", step}};
     try {
-      const CheckpointReader reader(step_folder(checkpoints, step));
+      if (const std::string fault = quick_fault(folder); !fault.empty()) throw UserError(fault);
+      const Manifest manifest = read_manifest(folder / kManifestName);
       uint64_t bytes = 0;
-      for (const FileRecord& file : reader.manifest().files) bytes += file.bytes;
+      for (const FileRecord& file : manifest.files) bytes += file.bytes;
       one["bytes"] = bytes;
-      one["parameters"] = reader.parameters().size();
+      one["parameters"] = manifest.parameters.size();
     } catch (const UserError& e) {
       one["fault"] = e.what();
     }

@@ -96,18 +96,21 @@ std::vector<TensorStats> tensor_stats(const WeightSource& source) {
   return stats;
 }
 
-bool looks_freshly_drawn(const TensorStats& stats, const std::vector<int64_t>& shape, double initializer_range, int64_t num_layers) {
+Origin origin_of(const TensorStats& stats, const std::vector<int64_t>& shape, double initializer_range, int64_t num_layers) {
   constexpr int64_t kLeast = 4096;  // values below which chance alone could look like this
-  if (shape.size() < 2 || stats.count < kLeast || stats.std == 0) return false;
+  if (shape.size() < 2 || stats.count < kLeast || stats.std == 0) return Origin::kUnknown;
   const auto n = static_cast<double>(stats.count), fan_in = static_cast<double>(shape.back());
-  // Sampling errors of std and kurtosis at five sigmas, and a little for rounding to bf16.
-  const double std_error = 5 / std::sqrt(2 * n) + 0.003, kurtosis_error = 5 * std::sqrt(24 / n) + 0.02;
-  const auto has_std = [&](double expected) { return std::abs(stats.std / expected - 1) < std_error; };
-  if (std::abs(stats.mean) > 6 * stats.std / std::sqrt(n)) return false;
-  if (std::abs(stats.excess_kurtosis + 1.2) < kurtosis_error) return has_std(1 / std::sqrt(3 * fan_in));
   const double depth = std::sqrt(2 * static_cast<double>(std::max<int64_t>(1, num_layers)));
-  return std::abs(stats.excess_kurtosis) < kurtosis_error &&
-         (has_std(initializer_range) || has_std(0.02) || has_std(initializer_range / depth) || has_std(1 / std::sqrt(fan_in)));
+  const auto is_like = [&](double std_error, double kurtosis_error) {
+    const auto has_std = [&](double expected) { return std::abs(stats.std / expected - 1) < std_error; };
+    if (std::abs(stats.excess_kurtosis + 1.2) < kurtosis_error && has_std(1 / std::sqrt(3 * fan_in))) return true;
+    return std::abs(stats.excess_kurtosis) < kurtosis_error &&
+           (has_std(initializer_range) || has_std(0.02) || has_std(initializer_range / depth) || has_std(1 / std::sqrt(fan_in)));
+  };
+  // Sampling errors of mean, std and kurtosis at five sigmas, and a little for rounding to bf16.
+  const bool centred = std::abs(stats.mean) < 5 * stats.std / std::sqrt(n);
+  if (centred && is_like(5 / std::sqrt(2 * n) + 0.003, 5 * std::sqrt(24 / n) + 0.02)) return Origin::kDrawn;
+  return is_like(0.25, 1.0) ? Origin::kNearStart : Origin::kTrained;
 }
 
 }  // namespace trine

@@ -18,9 +18,14 @@ struct TensorStats {
 // Of every floating-point tensor of the source, in its order, by all threads; tensors of other types have count 0.
 std::vector<TensorStats> tensor_stats(const WeightSource& source);
 
-// Whether a matrix looks as it was drawn: normal with one of the standard deviations that initialisers use for it, or uniform as a
-// fresh torch.nn.Linear. Training gives weights heavier tails and layers different widths. False for vectors and for matrices too
-// small to tell.
-bool looks_freshly_drawn(const TensorStats& stats, const std::vector<int64_t>& shape, double initializer_range, int64_t num_layers);
+// How a matrix looks beside what initialisers draw for it: a normal distribution of one of their standard deviations, or the uniform
+// one of a fresh torch.nn.Linear. Training gives weights heavier tails and layers different widths, little by little.
+enum class Origin {
+  kDrawn,      // the same to within sampling error
+  kNearStart,  // width within a quarter, tails a little heavier: a run that has only begun
+  kTrained,
+  kUnknown     // a vector, or too few values to tell
+};
+Origin origin_of(const TensorStats& stats, const std::vector<int64_t>& shape, double initializer_range, int64_t num_layers);
 
 }  // namespace trine

@@ -106,35 +106,37 @@ WeightCheck check_finite(const WeightSource& source, const std::vector<TensorSta
   return {"finite", bad.empty(), bad.empty() ? "no NaN, no infinity" : "NaN or infinite: " + first_few(bad)};
 }
 
-// Matrices that look drawn beside others that do not are a part that was never loaded; all of them with norms at exactly 1 are a random
-// start. All of them with norms that have moved are a short training from scratch, and fine.
+// Matrices as they were drawn among trained ones are a part that was never loaded. Nearly all of them so, and norms at exactly 1, are a
+// random start. Drawn ones among others that are still near their start are a run that has only begun, and fine.
 WeightCheck check_trained(const WeightSource& source, const std::vector<TensorStats>& stats, const ModelArgs& args, WeightReport& report) {
   std::vector<std::string> drawn, constant;
-  int64_t matrices = 0, norms = 0, norms_at_one = 0;
+  int64_t near_start = 0, trained = 0, norms = 0, norms_at_one = 0;
   for (size_t i = 0; i < stats.size(); ++i) {
     const StoredTensor& tensor = source.tensors()[i];
     const TensorStats& s = stats[i];
-    if (tensor.shape.size() >= 2) {
-      ++matrices;
-      if (looks_freshly_drawn(s, tensor.shape, args.initializer_range, args.num_hidden_layers)) drawn.push_back(tensor.name);
-      if (s.count > 1 && s.least == s.most) constant.push_back(tensor.name);
-    } else if (tensor.name.ends_with("norm.weight")) {
+    const Origin origin = origin_of(s, tensor.shape, args.initializer_range, args.num_hidden_layers);
+    if (origin == Origin::kDrawn) drawn.push_back(tensor.name);
+    near_start += origin == Origin::kNearStart;
+    trained += origin == Origin::kTrained;
+    if (tensor.shape.size() >= 2 && s.count > 1 && s.least == s.most) constant.push_back(tensor.name);
+    if (tensor.name.ends_with("norm.weight")) {
       ++norms;
       norms_at_one += s.least == 1 && s.most == 1;
     }
   }
+  const auto num_drawn = static_cast<int64_t>(drawn.size()), matrices = num_drawn + near_start + trained;
   if (!constant.empty()) return {"trained", false, "one value everywhere: " + first_few(constant)};
-  const auto num_drawn = static_cast<int64_t>(drawn.size());
   if (num_drawn == 0) return {"trained", true, fmt::format("none of {} matrices looks freshly drawn", matrices)};
-  if (2 * num_drawn < matrices) {
+  if (trained > num_drawn + near_start) {
     return {"trained", false,
-            fmt::format("{} of {} matrices look freshly drawn, the others do not: {}", num_drawn, matrices, first_few(drawn))};
+            fmt::format("{} of {} matrices look freshly drawn among trained ones: {}", num_drawn, matrices, first_few(drawn))};
   }
   if (norms_at_one == norms) {
     return {"trained", false,
             fmt::format("a random start: {} of {} matrices look freshly drawn, and all {} norms are 1", num_drawn, matrices, norms)};
   }
-  report.notes.push_back(fmt::format("{} of {} matrices are still close to a random start", num_drawn, matrices));
+  report.notes.push_back(
+      fmt::format("{} of {} matrices are as drawn, {} near it: a run that has only begun", num_drawn, matrices, near_start));
   return {"trained", true, fmt::format("{} of {} norms have moved from 1", norms - norms_at_one, norms)};
 }
 

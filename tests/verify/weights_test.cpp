@@ -96,7 +96,16 @@ TEST_F(Weights, AShortTrainingFromScratchPassesWithANote) {
   }
   const WeightReport report = check();
   EXPECT_TRUE(report.passed());
-  EXPECT_THAT(report.notes, testing::Contains(HasSubstr("still close to a random start")));
+  EXPECT_THAT(report.notes, testing::Contains(HasSubstr("only begun")));
+}
+
+TEST_F(Weights, ARunThatHasMovedMostMatricesALittlePassesWithANote) {
+  for (auto& [name, value] : tensors) {
+    if (value.dim() == 1 || name != "lm_head.weight") value = value * 1.1;
+  }
+  const WeightReport report = check();
+  EXPECT_TRUE(report.passed());
+  EXPECT_THAT(report.notes, testing::Contains(HasSubstr("only begun")));
 }
 
 TEST_F(Weights, AHeadThatWasNeverLoadedIsNamed) {
@@ -228,18 +237,20 @@ TEST(TensorStats, AgreeWithTorchInDoubles) {
 }
 
 TEST(TensorStats, TellInitialisersFromTraining) {
-  const auto drawn = [](const at::Tensor& value) {
-    return looks_freshly_drawn(tensor_stats(TensorWeights({{"w", value}}))[0], value.sizes().vec(), 0.02, 12);
+  const auto origin = [](const at::Tensor& value) {
+    return origin_of(tensor_stats(TensorWeights({{"w", value}}))[0], value.sizes().vec(), 0.02, 12);
   };
   const at::Tensor normal = at::randn({256, 128});
-  EXPECT_TRUE(drawn(normal * 0.02));
-  EXPECT_TRUE(drawn((normal * 0.02).to(at::kBFloat16)));
-  EXPECT_TRUE(drawn(normal * (0.02 / std::sqrt(24.0))));                                  // depth-scaled
-  EXPECT_TRUE(drawn((at::rand({256, 128}) * 2 - 1) / std::sqrt(128.0)));                  // a fresh torch.nn.Linear
-  EXPECT_FALSE(drawn(normal * 0.03));                                                     // no initialiser's width
-  EXPECT_FALSE(drawn(normal * 0.02 + at::pow(normal, 3) * 0.002));                        // heavy tails
-  EXPECT_FALSE(drawn(normal * 0.02 + 0.005));                                             // a mean
-  EXPECT_FALSE(drawn(at::randn({8, 8}) * 0.02));                                          // too few to tell
+  EXPECT_EQ(origin(normal * 0.02), Origin::kDrawn);
+  EXPECT_EQ(origin((normal * 0.02).to(at::kBFloat16)), Origin::kDrawn);
+  EXPECT_EQ(origin(normal * (0.02 / std::sqrt(24.0))), Origin::kDrawn);                       // depth-scaled
+  EXPECT_EQ(origin((at::rand({256, 128}) * 2 - 1) / std::sqrt(128.0)), Origin::kDrawn);       // a fresh torch.nn.Linear
+  EXPECT_EQ(origin(normal * 0.021), Origin::kNearStart);                                      // no initialiser's width, but close
+  EXPECT_EQ(origin(normal * 0.02 + 0.001), Origin::kNearStart);                               // a mean
+  EXPECT_EQ(origin(normal * 0.035), Origin::kTrained);
+  EXPECT_EQ(origin(normal * 0.015 + at::pow(normal, 3) * 0.002), Origin::kTrained);           // heavy tails
+  EXPECT_EQ(origin(at::randn({8, 8}) * 0.02), Origin::kUnknown);
+  EXPECT_EQ(origin(at::ones({65536})), Origin::kUnknown);
 }
 
 }  // namespace
