@@ -126,3 +126,19 @@ def test_mistakes_are_told(trine, trained, tmp_path):
     assert result.returncode == 2 and "holds no weights" in result.stderr, result.stderr
     result = trine("eval", run, "--data", data, "--seq-len", 10**6)
     assert result.returncode == 2 and "max_position_embeddings" in result.stderr
+
+
+def test_inspect_and_verify_see_a_run_its_checkpoints_and_its_export_as_one_model(trine, trained):
+    run = trained / "run"
+    facts = json.loads(trine("inspect", run, "--json").stdout)
+    assert [checkpoint["step"] for checkpoint in facts["checkpoints"]] == [4, 8]
+    assert all("fault" not in checkpoint for checkpoint in facts["checkpoints"])
+    checkpoint = json.loads(trine("inspect", run / "checkpoint/step-8", "--json").stdout)
+    export = json.loads(trine("inspect", run / "export", "--json").stdout)
+    assert checkpoint["kinds"] == ["exp_avg", "exp_avg_sq", "master"] and checkpoint["step"] == 8
+    assert sorted(t["name"] for t in checkpoint["tensors"]) == sorted(t["name"] for t in export["tensors"])
+    assert checkpoint["model"] == export["model"]
+    same = trine("verify", "weights", run / "export", "--against", run, "--tolerance", 0)
+    assert same.returncode == 0, same.stderr
+    earlier = trine("verify", "weights", run / "checkpoint/step-4", "--against", run, "--tolerance", 0)
+    assert earlier.returncode == 3
