@@ -18,7 +18,8 @@ inline float exp_of_negative(float x) {
   x = x < kSmallest ? kSmallest : x;
   // Adding and taking away 1.5·2^23 rounds to the nearest whole number.
   constexpr float kRounder = 12582912.0f;
-  const float n = (x * kLog2E + kRounder) - kRounder;
+  const float rounded = x * kLog2E + kRounder;
+  const float n = rounded - kRounder;
   const float r = (x - n * kLn2High) - n * kLn2Low;
   float p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
@@ -27,7 +28,8 @@ inline float exp_of_negative(float x) {
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   const float e = p * r * r + r + 1.0f;
-  const int32_t exponent = static_cast<int32_t>(n) + 127;
+  // n + 127 from the low bits of the rounded number: a conversion would be undefined for NaN, which passes through here unharmed.
+  const uint32_t exponent = std::bit_cast<uint32_t>(rounded) - std::bit_cast<uint32_t>(kRounder) + 127u;
   return e * std::bit_cast<float>(exponent << 23);
 }
 
