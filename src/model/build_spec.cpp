@@ -12,22 +12,20 @@ ModuleSpec linear(const std::string& fqn, int64_t in_features, int64_t out_featu
   return {.fqn = fqn,
           .kind = ModuleKind::kLinear,
           .options = {{"in_features", in_features}, {"out_features", out_features}},
-          .parameters = {{"weight", {out_features, in_features}, {InitSpec::Kind::kNormal, std}}},
-          .children = {}};
+          .parameters = {{"weight", {out_features, in_features}, {InitSpec::Kind::kNormal, std}}}};
 }
 
 ModuleSpec rms_norm(const std::string& fqn, int64_t size, double eps) {
   return {.fqn = fqn,
           .kind = ModuleKind::kRmsNorm,
           .options = {{"size", size}, {"eps", eps}},
-          .parameters = {{"weight", {size}, {InitSpec::Kind::kOnes, 0}}},
-          .children = {}};
+          .parameters = {{"weight", {size}, {InitSpec::Kind::kOnes, 0}}}};
 }
 
 // Holds every setting of the rotary embedding, so that one layer's node can be replaced or changed alone.
 ModuleSpec rotary(const std::string& fqn, const ModelArgs& args) {
   const RopeArgs& rope = args.rope;
-  ModuleSpec node{.fqn = fqn, .kind = ModuleKind::kRotary, .options = {}, .parameters = {}, .children = {}};
+  ModuleSpec node{.fqn = fqn, .kind = ModuleKind::kRotary};
   node.options = {{"head_dim", args.head_dim},
                   {"max_position_embeddings", args.max_position_embeddings},
                   {"theta", rope.theta},
@@ -55,7 +53,7 @@ ModuleSpec rotary(const std::string& fqn, const ModelArgs& args) {
 ModuleSpec attention(const std::string& fqn, const ModelArgs& args, double std, double std_out) {
   const int64_t q_size = args.num_attention_heads * args.head_dim;  // need not equal hidden_size
   const int64_t kv_size = args.num_key_value_heads * args.head_dim;
-  ModuleSpec node{.fqn = fqn, .kind = ModuleKind::kAttention, .options = {}, .parameters = {}, .children = {}};
+  ModuleSpec node{.fqn = fqn, .kind = ModuleKind::kAttention};
   node.options = {{"num_heads", args.num_attention_heads},
                   {"num_key_value_heads", args.num_key_value_heads},
                   {"head_dim", args.head_dim},
@@ -67,19 +65,20 @@ ModuleSpec attention(const std::string& fqn, const ModelArgs& args, double std, 
     node.children.push_back(rms_norm(fqn + ".k_norm", args.head_dim, args.rms_norm_eps));
   }
   node.children.push_back(rotary(fqn + ".rotary_emb", args));
+  ModuleSpec inner{.fqn = fqn + ".inner_attention", .kind = ModuleKind::kInnerAttention};
+  inner.options = {{"num_heads", args.num_attention_heads}, {"num_key_value_heads", args.num_key_value_heads}, {"head_dim", args.head_dim}};
+  node.children.push_back(std::move(inner));
   return node;
 }
 
 ModuleSpec mlp(const std::string& fqn, const ModelArgs& args, double std, double std_out) {
   return {.fqn = fqn,
           .kind = ModuleKind::kMlp,
-          .options = {{"hidden_size", args.hidden_size},
-                      {"intermediate_size", args.intermediate_size},
-                      {"hidden_act", std::string("silu")}},
-          .parameters = {},
+          .options = {{"hidden_size", args.hidden_size}, {"intermediate_size", args.intermediate_size}},
           .children = {linear(fqn + ".gate_proj", args.hidden_size, args.intermediate_size, std),
                        linear(fqn + ".up_proj", args.hidden_size, args.intermediate_size, std),
-                       linear(fqn + ".down_proj", args.intermediate_size, args.hidden_size, std_out)}};
+                       linear(fqn + ".down_proj", args.intermediate_size, args.hidden_size, std_out),
+                       {.fqn = fqn + ".act_fn", .kind = ModuleKind::kActivation, .options = {{"hidden_act", std::string("silu")}}}}};
 }
 
 ModuleSpec decoder_layer(int64_t index, const ModelArgs& args) {
@@ -89,7 +88,6 @@ ModuleSpec decoder_layer(int64_t index, const ModelArgs& args) {
   return {.fqn = fqn,
           .kind = ModuleKind::kDecoderLayer,
           .options = {{"layer", index}},
-          .parameters = {},
           .children = {rms_norm(fqn + ".input_layernorm", args.hidden_size, args.rms_norm_eps),
                        attention(fqn + ".self_attn", args, std, std_out),
                        rms_norm(fqn + ".post_attention_layernorm", args.hidden_size, args.rms_norm_eps),
@@ -100,26 +98,22 @@ ModuleSpec decoder_layer(int64_t index, const ModelArgs& args) {
 
 ModuleSpec build_spec(const ModelArgs& args) {
   const InitSpec normal{InitSpec::Kind::kNormal, args.initializer_range};
-  ModuleSpec decoder{.fqn = "model", .kind = ModuleKind::kDecoder, .options = {}, .parameters = {}, .children = {}};
+  ModuleSpec decoder{.fqn = "model", .kind = ModuleKind::kDecoder};
   decoder.children.push_back({.fqn = "model.embed_tokens",
                               .kind = ModuleKind::kEmbedding,
                               .options = {{"vocab_size", args.vocab_size}, {"hidden_size", args.hidden_size}},
-                              .parameters = {{"weight", {args.vocab_size, args.hidden_size}, normal}},
-                              .children = {}});
+                              .parameters = {{"weight", {args.vocab_size, args.hidden_size}, normal}}});
   for (int64_t i = 0; i < args.num_hidden_layers; ++i) decoder.children.push_back(decoder_layer(i, args));
   decoder.children.push_back(rms_norm("model.norm", args.hidden_size, args.rms_norm_eps));
 
   ModuleSpec head{.fqn = "lm_head",
                   .kind = ModuleKind::kLmHead,
-                  .options = {{"in_features", args.hidden_size}, {"out_features", args.vocab_size}, {"tied", args.tie_word_embeddings}},
-                  .parameters = {},
-                  .children = {}};
+                  .options = {{"in_features", args.hidden_size}, {"out_features", args.vocab_size}, {"tied", args.tie_word_embeddings}}};
   if (!args.tie_word_embeddings) head.parameters.push_back({"weight", {args.vocab_size, args.hidden_size}, normal});
 
   return {.fqn = "",
           .kind = ModuleKind::kCausalLm,
           .options = {{"model_type", args.model_type}},
-          .parameters = {},
           .children = {std::move(decoder), std::move(head)}};
 }
 

@@ -39,7 +39,9 @@ const char* kind_name(ModuleKind kind) {
     case ModuleKind::kEmbedding: return "embedding";
     case ModuleKind::kDecoderLayer: return "decoder_layer";
     case ModuleKind::kAttention: return "attention";
+    case ModuleKind::kInnerAttention: return "inner_attention";
     case ModuleKind::kMlp: return "mlp";
+    case ModuleKind::kActivation: return "activation";
     case ModuleKind::kLinear: return "linear";
     case ModuleKind::kRmsNorm: return "rms_norm";
     case ModuleKind::kRotary: return "rotary";

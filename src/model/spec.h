@@ -31,9 +31,28 @@ struct ParameterSpec {
 
 using OptionValue = std::variant<bool, int64_t, double, std::string>;
 
-// kDecoder is the stack that files call "model": embedding, layers, final norm.
-enum class ModuleKind { kCausalLm, kDecoder, kEmbedding, kDecoderLayer, kAttention, kMlp, kLinear, kRmsNorm, kRotary, kLmHead };
+// kDecoder is the stack that files call "model": embedding, layers, final norm. kInnerAttention is what attention does with q, k and v
+// once they are rotated; kActivation is a feed-forward's gate. Neither has parameters: they are nodes so that overrides can reach them.
+enum class ModuleKind {
+  kCausalLm, kDecoder, kEmbedding, kDecoderLayer, kAttention, kInnerAttention, kMlp, kActivation, kLinear, kRmsNorm, kRotary, kLmHead
+};
 const char* kind_name(ModuleKind kind);
+
+// Parameters first_parameter .. first_parameter + num_parameters - 1 of a node lie in memory one behind the other, without padding, as one
+// tensor of `shape`. Files never see it: it has no name there.
+struct StackSpec {
+  std::string name;
+  std::vector<int64_t> shape;
+  size_t first_parameter = 0, num_parameters = 0;
+};
+
+// How a node is computed. Overrides (overrides.h) change this and nothing else about a model.
+struct NodeImplementation {
+  std::string name = "reference";  // or the override's
+  std::string op;                  // a registered op "namespace::name" that takes the place of our own; empty: none
+
+  bool is_reference() const { return name == "reference"; }
+};
 
 struct ModuleSpec {
   std::string fqn;  // "model.layers.0.self_attn.q_proj"; the root's is empty
@@ -41,6 +60,8 @@ struct ModuleSpec {
   std::map<std::string, OptionValue> options;  // typed settings of the node, such as eps or num_heads
   std::vector<ParameterSpec> parameters;
   std::vector<ModuleSpec> children;
+  std::vector<StackSpec> stacks;
+  NodeImplementation implementation;
 
   // The node named `local_name` below this one: "model.layers.0" of the root, "q_proj" of an attention node; throws if absent.
   const ModuleSpec& child(const std::string& local_name) const;
