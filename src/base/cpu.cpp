@@ -12,7 +12,7 @@ InstructionSet widest() {
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
       __builtin_cpu_supports("avx512vl")) {
-    return InstructionSet::kAvx512;
+    return __builtin_cpu_supports("avx512bf16") ? InstructionSet::kAvx512Bf16 : InstructionSet::kAvx512;
   }
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return InstructionSet::kAvx2;
 #endif
@@ -26,6 +26,7 @@ InstructionSet instruction_set() {
     const char* wanted = std::getenv("TRINE_INSTRUCTION_SET");
     const std::string_view name = wanted ? wanted : "";
     if (name == "portable") return InstructionSet::kPortable;
+    if (name == "avx512") return std::min(widest(), InstructionSet::kAvx512);
     if (name == "avx2") return std::min(widest(), InstructionSet::kAvx2);
     return widest();
   }();

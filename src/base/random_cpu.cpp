@@ -106,6 +106,7 @@ Philox4 philox4x32(Philox4 counter, std::array<uint32_t, 2> key) { return philox
 
 void draw_normals(std::array<uint32_t, 2> key, uint64_t stream, uint64_t first_block, int64_t num_blocks, float* out, InstructionSet set) {
   switch (set) {
+    case InstructionSet::kAvx512Bf16:
     case InstructionSet::kAvx512: return draw_avx512(key, stream, first_block, num_blocks, out);
     case InstructionSet::kAvx2: return draw_avx2(key, stream, first_block, num_blocks, out);
     case InstructionSet::kPortable: return draw(key, stream, first_block, num_blocks, out);

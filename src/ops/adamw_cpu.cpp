@@ -38,6 +38,7 @@ template <class P, class G, class M>
 void adamw_cpu(P* parameter, const G* gradient, M* exp_avg, M* exp_avg_sq, int64_t count, const AdamWFactors& factors,
                InstructionSet set) {
   switch (set) {
+    case InstructionSet::kAvx512Bf16:
     case InstructionSet::kAvx512: return update_avx512(parameter, gradient, exp_avg, exp_avg_sq, count, factors);
     case InstructionSet::kAvx2: return update_avx2(parameter, gradient, exp_avg, exp_avg_sq, count, factors);
     case InstructionSet::kPortable: return update(parameter, gradient, exp_avg, exp_avg_sq, count, factors);

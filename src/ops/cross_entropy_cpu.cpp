@@ -83,6 +83,7 @@ TRINE_AVX2 double row_avx2(Value* logits, int64_t count, int64_t label, float sc
 template <class Value>
 double cross_entropy_row_cpu(Value* logits, int64_t count, int64_t label, float scale, bool write_gradient, InstructionSet set) {
   switch (set) {
+    case InstructionSet::kAvx512Bf16:
     case InstructionSet::kAvx512: return row_avx512(logits, count, label, scale, write_gradient);
     case InstructionSet::kAvx2: return row_avx2(logits, count, label, scale, write_gradient);
     case InstructionSet::kPortable: break;

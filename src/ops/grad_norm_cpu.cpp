@@ -43,6 +43,7 @@ TRINE_AVX2 double sum_avx2(const Value* values, int64_t count) {
 template <class Value>
 double sum_of_squares_cpu(const Value* values, int64_t count, InstructionSet set) {
   switch (set) {
+    case InstructionSet::kAvx512Bf16:
     case InstructionSet::kAvx512: return sum_avx512(values, count);
     case InstructionSet::kAvx2: return sum_avx2(values, count);
     case InstructionSet::kPortable: break;
