@@ -1,37 +1,16 @@
 #include "ops/cross_entropy_cpu.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
+
+#include "ops/vector_math.h"
 
 namespace trine {
 namespace {
 
 constexpr int64_t kLanes = 16;     // one AVX-512 register of floats; narrower sets use several
 constexpr int64_t kBlock = 4096;   // values summed in fp32 before their sum goes to double
-
-// e^x for x <= 0 to about 1 ulp: x = n·ln 2 + r with |r| <= ln 2 / 2, a polynomial for e^r (Cephes' expf coefficients), times 2^n.
-inline float exp_of_negative(float x) {
-  constexpr float kLog2E = 1.44269504088896341f, kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
-  constexpr float kSmallest = -87.0f;  // below, the result is taken as that of kSmallest, 1.6e-38: nothing beside a softmax's largest 1
-  x = x < kSmallest ? kSmallest : x;
-  // Adding and taking away 1.5·2^23 rounds to the nearest whole number.
-  constexpr float kRounder = 12582912.0f;
-  const float rounded = x * kLog2E + kRounder;
-  const float n = rounded - kRounder;
-  const float r = (x - n * kLn2High) - n * kLn2Low;
-  float p = 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  const float e = p * r * r + r + 1.0f;
-  // n + 127 from the low bits of the rounded number: a conversion would be undefined for NaN, which passes through here unharmed.
-  const uint32_t exponent = std::bit_cast<uint32_t>(rounded) - std::bit_cast<uint32_t>(kRounder) + 127u;
-  return e * std::bit_cast<float>(exponent << 23);
-}
 
 template <class Value>
 __attribute__((always_inline)) inline double row(Value* __restrict logits, int64_t count, int64_t label, float scale, bool write_gradient) {

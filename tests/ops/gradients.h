@@ -7,8 +7,11 @@
 #include <functional>
 
 #include "ops/gradient_sink.h"
+#include "ops/implementation.h"
 
 namespace trine {
+
+inline constexpr Implementation kBothImplementations[] = {Implementation::kReference, Implementation::kFused};
 
 inline at::Tensor random_tensor(at::IntArrayRef shape, uint64_t seed, at::ScalarType dtype = at::kDouble) {
   auto generator = at::detail::createCPUGenerator(seed);
