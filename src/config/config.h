@@ -27,6 +27,8 @@ struct ModelConfig {
   std::string scale;           // full | small
   std::optional<int64_t> vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads, num_key_value_heads;
   std::optional<int64_t> head_dim, max_position_embeddings;
+  std::optional<int64_t> num_experts, num_experts_per_tok, moe_intermediate_size;  // of a mixture of experts
+  std::optional<bool> norm_topk_prob;
   std::optional<double> rope_theta, rms_norm_eps;
   std::optional<bool> tie_word_embeddings;
   std::optional<double> initializer_range;  // standard deviation of the initial weights

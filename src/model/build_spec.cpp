@@ -1,4 +1,4 @@
-// The tree of a dense decoder-only language model, with the names of published Hugging Face files.
+// The tree of a decoder-only language model, dense or with experts, with the names of published Hugging Face files.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -81,6 +81,47 @@ ModuleSpec mlp(const std::string& fqn, const ModelArgs& args, double std, double
                        {.fqn = fqn + ".act_fn", .kind = ModuleKind::kActivation, .options = {{"hidden_act", std::string("silu")}}}}};
 }
 
+ModuleSpec router(const std::string& fqn, const ModelArgs& args, double std) {
+  return {.fqn = fqn,
+          .kind = ModuleKind::kRouter,
+          .options = {{"in_features", args.hidden_size},
+                      {"out_features", args.num_experts},
+                      {"num_experts", args.num_experts},
+                      {"top_k", args.num_experts_per_tok},
+                      {"norm_topk_prob", args.norm_topk_prob}},
+          .parameters = {{"weight", {args.num_experts, args.hidden_size}, {InitSpec::Kind::kNormal, std}}}};
+}
+
+// The names are those of published files, one per expert and matrix. Their order makes gate and up of all experts one tensor, and down
+// another, which is how they are multiplied.
+ModuleSpec experts(const std::string& fqn, const ModelArgs& args, double std, double std_out) {
+  const int64_t num_experts = args.num_experts, hidden = args.hidden_size, intermediate = args.moe_intermediate_size;
+  ModuleSpec node{.fqn = fqn,
+                  .kind = ModuleKind::kExperts,
+                  .options = {{"num_experts", num_experts},
+                              {"hidden_size", hidden},
+                              {"intermediate_size", intermediate},
+                              {"hidden_act", std::string("silu")}}};
+  for (int64_t expert = 0; expert < num_experts; ++expert) {
+    for (const char* name : {"gate_proj", "up_proj"}) {
+      node.parameters.push_back({fmt::format("{}.{}.weight", expert, name), {intermediate, hidden}, {InitSpec::Kind::kNormal, std}});
+    }
+  }
+  const size_t first_down = node.parameters.size();
+  for (int64_t expert = 0; expert < num_experts; ++expert) {
+    node.parameters.push_back({fmt::format("{}.down_proj.weight", expert), {hidden, intermediate}, {InitSpec::Kind::kNormal, std_out}});
+  }
+  node.stacks = {{"gate_up_proj", {num_experts, 2 * intermediate, hidden}, 0, first_down},
+                 {"down_proj", {num_experts, hidden, intermediate}, first_down, static_cast<size_t>(num_experts)}};
+  return node;
+}
+
+ModuleSpec moe_block(const std::string& fqn, const ModelArgs& args, double std, double std_out) {
+  return {.fqn = fqn,
+          .kind = ModuleKind::kMoeBlock,
+          .children = {router(fqn + ".gate", args, std), experts(fqn + ".experts", args, std, std_out)}};
+}
+
 ModuleSpec decoder_layer(int64_t index, const ModelArgs& args) {
   const std::string fqn = fmt::format("model.layers.{}", index);
   const double std = args.initializer_range;
@@ -91,7 +132,7 @@ ModuleSpec decoder_layer(int64_t index, const ModelArgs& args) {
           .children = {rms_norm(fqn + ".input_layernorm", args.hidden_size, args.rms_norm_eps),
                        attention(fqn + ".self_attn", args, std, std_out),
                        rms_norm(fqn + ".post_attention_layernorm", args.hidden_size, args.rms_norm_eps),
-                       mlp(fqn + ".mlp", args, std, std_out)}};
+                       args.is_sparse(index) ? moe_block(fqn + ".mlp", args, std, std_out) : mlp(fqn + ".mlp", args, std, std_out)}};
 }
 
 }  // namespace

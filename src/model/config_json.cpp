@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "model/json_fields.h"
 #include "model/model_classes.h"
+#include "model/moe_json.h"
 #include "model/rope_json.h"
 #include "model/size_keys.h"
 
@@ -25,7 +26,7 @@ const std::vector<std::string> kWithoutEffect = {"architectures", "transformers_
 const ModelClass& class_of(JsonFields& fields) {
   std::vector<std::string_view> types;
   for (const ModelClass& known : model_classes()) types.push_back(known.model_type);
-  const std::string supported = fmt::format("supported: {} (dense, without biases)", fmt::join(types, ", "));
+  const std::string supported = fmt::format("supported: {} (without biases)", fmt::join(types, ", "));
   const auto type = fields.string("model_type");
   if (!type) throw UserError("{}: no \"model_type\"; {}", fields.where(), supported);
   const ModelClass* found = find_model_class(*type);
@@ -34,7 +35,7 @@ const ModelClass& class_of(JsonFields& fields) {
 }
 
 void read_sizes(JsonFields& fields, const ModelClass& defaults, ModelArgs& args) {
-  std::vector<std::string> absent;
+  std::vector<std::string> absent;  // "key = the default that stands in"
   const auto read = [&](const char* name, int64_t fallback) {
     const SizeKey& key = size_key(name);
     const auto found = fields.integer(name, key.least, key.most);
@@ -65,6 +66,7 @@ void read_sizes(JsonFields& fields, const ModelClass& defaults, ModelArgs& args)
     throw UserError("{}: there is no head_dim, hidden_size is {} and num_attention_heads is {}; the first must be a multiple of the second",
                     fields.where(), args.hidden_size, args.num_attention_heads);
   }
+  if (defaults.experts) read_moe(fields, args, absent);
   if (!absent.empty()) {
     log::warning("{}: keys are missing, and model_type {}'s defaults stand in: {}", fields.where(), args.model_type,
                  fmt::join(absent, ", "));
@@ -87,6 +89,11 @@ void refuse_unsupported(JsonFields& fields, const ModelArgs& args) {
     }
     for (const nlohmann::json& type : *types) {
       if (type != "full_attention") fields.wrong("layer_types", "\"full_attention\" for every layer (no other is supported)");
+    }
+  } else if (args.model_type == "qwen3_moe" && fields.boolean("use_sliding_window").value_or(false)) {
+    // There every layer slides. The class default of sliding_window is 4096, so that an absent one is one too.
+    if (!fields.has("sliding_window") || fields.value("sliding_window")) {
+      throw UserError("{}: use_sliding_window is true; sliding windows are not supported", fields.where());
     }
   } else if (args.model_type == "qwen3" && fields.boolean("use_sliding_window").value_or(false) && fields.value("sliding_window")) {
     // Layers from max_window_layers on would slide; the class default of that key is 28.
@@ -163,6 +170,7 @@ ModelArgs parse_config_json(std::string_view text, const std::string& where) {
     log::warning("{}: keys that Trine does not know, and that have no effect: {}", where, fmt::join(unread, ", "));
   }
   check_model_args(args, where);
+  warn_of_experts(args, where);
   if (args.model_type == "llama" && args.hidden_size % args.num_attention_heads != 0) {
     throw UserError("{}: hidden_size is {} and num_attention_heads is {}; for model_type llama Transformers wants a multiple",
                     where, args.hidden_size, args.num_attention_heads);

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "base/json.h"
 #include "model/model_classes.h"
+#include "model/moe_json.h"
 #include "model/rope_json.h"
 #include "model/size_keys.h"
 
@@ -37,6 +38,7 @@ void set_dtype(OrderedJson& json, const std::string& dtype) {
 OrderedJson complete(const ModelArgs& args) {
   OrderedJson json = {{"architectures", {find_model_class(args.model_type)->architecture}}, {"model_type", args.model_type}};
   for (const SizeKey& key : kSizeKeys) json[key.name] = args.*key.member;
+  set_moe(json, args);
   json["hidden_act"] = "silu";
   json["rms_norm_eps"] = args.rms_norm_eps;
   json["initializer_range"] = args.initializer_range;
@@ -57,6 +59,7 @@ void update(OrderedJson& json, const ModelArgs& old, const ModelArgs& args) {
   if (std::ranges::any_of(kSizeKeys, [&](const SizeKey& key) { return old.*key.member != args.*key.member; })) {
     for (const SizeKey& key : kSizeKeys) json[key.name] = args.*key.member;
   }
+  update_moe(json, old, args);
   if (old.num_hidden_layers != args.num_hidden_layers) json.erase("layer_types");  // all full attention, which is the default
   if (old.rms_norm_eps != args.rms_norm_eps) json["rms_norm_eps"] = args.rms_norm_eps;
   if (old.initializer_range != args.initializer_range) json["initializer_range"] = args.initializer_range;

@@ -13,8 +13,12 @@ ModelCounts count(const ModelArgs& args) {
   visit(build_spec(args), [&](const ModuleSpec& node) {
     for (const ParameterSpec& parameter : node.parameters) counts.parameters += parameter.numel();
     // A matrix product per token: linears, and the head whether or not it has a matrix of its own. A look-up multiplies nothing.
-    if (node.kind == ModuleKind::kLinear || node.kind == ModuleKind::kLmHead) {
+    if (node.kind == ModuleKind::kLinear || node.kind == ModuleKind::kLmHead || node.kind == ModuleKind::kRouter) {
       counts.active_matrices += node.int_option("in_features") * node.int_option("out_features");
+    }
+    // A token goes through k of the E experts, each of three matrices.
+    if (node.kind == ModuleKind::kExperts) {
+      counts.active_matrices += 3 * args.num_experts_per_tok * node.int_option("hidden_size") * node.int_option("intermediate_size");
     }
   });
   return counts;

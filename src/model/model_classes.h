@@ -12,6 +12,7 @@ struct ModelClass {
   std::string_view model_type;
   const char* architecture;  // for "architectures"
   bool qk_norm;
+  bool experts;  // a mixture of them
   // Defaults of the Transformers 5.16 configuration class.
   int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers, num_attention_heads;
   int64_t num_key_value_heads;  // 0: as many as attention heads

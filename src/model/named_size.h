@@ -2,14 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace trine {
 
-// The part of `name` that states a number of parameters which `parameters` is not near (more than 20% away); empty if the name states
-// none, or one that fits. Sizes are words like 4b, 135M, 0.6B and 0_6b, between letters of other words: "a3b" states none.
-std::string size_that_does_not_fit(std::string_view name, int64_t parameters);
+struct NamedSizes {
+  int64_t parameters = 0, layers = 0, experts = 0;
+};
+
+// The part of `name` that states what the model does not have; empty if the name states nothing, or what fits. Stated are numbers of
+// parameters, as words like 4b, 135M, 0.6B and 0_6b between letters of other words ("a3b" states none), which fit within 20%; and the
+// layers and experts that a model was reduced to, as 4L or 4L64E, beside which the size before it is the unreduced model's.
+std::string size_that_does_not_fit(std::string_view name, const NamedSizes& sizes);
 
 }  // namespace trine

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "base/errors.h"
-#include "base/format.h"
 #include "base/log.h"
+#include "model/moe_json.h"
 #include "model/named_size.h"
 #include "model/size_keys.h"
 
@@ -30,6 +30,10 @@ std::vector<Difference> differences(const ModelArgs& left, const ModelArgs& righ
   };
   compare("model_type", left.model_type, right.model_type, true);
   for (const SizeKey& key : kSizeKeys) compare(key.name, left.*key.member, right.*key.member, key.shapes_parameters);
+  for (const SizeKey& key : kMoeSizeKeys) compare(key.name, left.*key.member, right.*key.member, key.shapes_parameters);
+  compare("norm_topk_prob", left.norm_topk_prob, right.norm_topk_prob, false);
+  compare("decoder_sparse_step", left.decoder_sparse_step, right.decoder_sparse_step, true);
+  compare("mlp_only_layers", left.mlp_only_layers, right.mlp_only_layers, true);
   compare("tie_word_embeddings", left.tie_word_embeddings, right.tie_word_embeddings, true);
   compare("rms_norm_eps", left.rms_norm_eps, right.rms_norm_eps, false);
   compare("rope_theta", left.rope.theta, right.rope.theta, false);
@@ -44,8 +48,6 @@ std::string in_words(const std::vector<Difference>& found) {
   for (const Difference& one : found) parts.push_back(fmt::format("{} {} and {}", one.key, one.left, one.right));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
-
-std::string size_of(const ModelArgs& args) { return in_parameters(count(args).parameters) + " parameters"; }
 
 std::optional<fs::path> config_json_in(const std::string& folder, const char* option) {
   if (folder.empty()) return std::nullopt;
@@ -64,7 +66,7 @@ std::optional<fs::path> find_config_json(const Config& config, bool weights_load
     const ModelArgs a = read_config_json(*assets), b = read_config_json(*weights);
     if (const auto found = differences(a, b); !found.empty()) {
       throw UserError("{} and {} describe different models ({} and {}): {}. Point model.hf_assets_path at the folder of the weights.",
-                      assets->string(), weights->string(), size_of(a), size_of(b), in_words(found));
+                      assets->string(), weights->string(), size_in_words(a), size_in_words(b), in_words(found));
     }
   }
   return assets ? assets : weights;
@@ -79,13 +81,33 @@ void compare_flavor(const std::string& flavor, const ModelArgs& of_file, const f
   if (weights_loaded && another_shape) {
     throw UserError("model.flavor = \"{}\" ({}) is not the model of {} ({}), whose weights are to be loaded: {}. "
                     "Point model.hf_assets_path at a {} folder, or drop model.flavor.",
-                    flavor, size_of(of_flavor), file.string(), size_of(of_file), in_words(found), flavor);
+                    flavor, size_in_words(of_flavor), file.string(), size_in_words(of_file), in_words(found), flavor);
   }
   log::warning("model.flavor = \"{}\" and {} differ, and config.json's values are used: {}", flavor, file.string(), in_words(found));
 }
 
+// model.* options that only a mixture of experts has.
+void refuse_options_of_experts(const ModelArgs& args, const ModelConfig& options) {
+  if (args.num_experts > 0) return;
+  const auto refuse = [&](const char* name) {
+    throw UserError("model.{} is given, but the model is dense (model_type {}). Drop the option, or name a model with experts, such as the "
+                    "flavor 30B-A3B.",
+                    name, args.model_type);
+  };
+  for (const SizeKey& key : kMoeSizeKeys) {
+    if (options.*key.option) refuse(key.name);
+  }
+  if (options.norm_topk_prob) refuse("norm_topk_prob");
+}
+
 ModelArgs with_options(ModelArgs args, const ModelConfig& options) {
+  const int64_t layers = args.num_hidden_layers, experts = args.num_experts;
   for (const SizeKey& key : kSizeKeys) args.*key.member = (options.*key.option).value_or(args.*key.member);
+  refuse_options_of_experts(args, options);
+  for (const SizeKey& key : kMoeSizeKeys) args.*key.member = (options.*key.option).value_or(args.*key.member);
+  args.norm_topk_prob = options.norm_topk_prob.value_or(args.norm_topk_prob);
+  if (args.num_hidden_layers < layers && args.reduced_from_layers == 0) args.reduced_from_layers = layers;
+  if (args.num_experts < experts && args.reduced_from_experts == 0) args.reduced_from_experts = experts;
   args.rope.theta = options.rope_theta.value_or(args.rope.theta);
   args.rms_norm_eps = options.rms_norm_eps.value_or(args.rms_norm_eps);
   args.tie_word_embeddings = options.tie_word_embeddings.value_or(args.tie_word_embeddings);
@@ -95,10 +117,10 @@ ModelArgs with_options(ModelArgs args, const ModelConfig& options) {
 }
 
 void warn_of_names(const Config& config, const ModelArgs& args) {
-  const int64_t parameters = count(args).parameters;
+  const NamedSizes sizes{count(args).parameters, args.num_hidden_layers, args.num_experts};
   const auto check = [&](const char* what, const std::string& name) {
-    if (const std::string stated = size_that_does_not_fit(name, parameters); !stated.empty()) {
-      log::warning("the {} \"{}\" says {}, but the model has {}", what, name, stated, size_of(args));
+    if (const std::string stated = size_that_does_not_fit(name, sizes); !stated.empty()) {
+      log::warning("the {} \"{}\" says {}, but the model has {}", what, name, stated, size_in_words(args));
     }
   };
   check("recipe's name", config.recipe.stem().string());
@@ -126,6 +148,7 @@ ModelArgs resolve_model_args(const Config& config, bool weights_loaded) {
                     file->string(), in_words(changed));
   }
   check_model_args(args, "model");
+  if (!changed.empty()) warn_of_experts(args, "model");
   warn_of_names(config, args);
   return args;
 }

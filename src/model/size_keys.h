@@ -32,10 +32,17 @@ inline constexpr std::array<SizeKey, 8> kSizeKeys = {{
     {"max_position_embeddings", &ModelArgs::max_position_embeddings, &ModelConfig::max_position_embeddings, 1, kMostPositions, false},
 }};
 
-// The row of a key that is in the table.
+// The keys that only a mixture of experts has. More experts than `most` no product of sizes would survive.
+inline constexpr std::array<SizeKey, 3> kMoeSizeKeys = {{
+    {"num_experts", &ModelArgs::num_experts, &ModelConfig::num_experts, 1, 1 << 14, true},
+    {"num_experts_per_tok", &ModelArgs::num_experts_per_tok, &ModelConfig::num_experts_per_tok, 1, 1 << 14, false},
+    {"moe_intermediate_size", &ModelArgs::moe_intermediate_size, &ModelConfig::moe_intermediate_size, 1, 1 << 24, true},
+}};
+
+// The row of a key that is in either table.
 const SizeKey& size_key(std::string_view name);
 
-// Checks sizes against the table's bounds and against each other. `where` opens the message.
+// Checks sizes against the tables' bounds and against each other. `where` opens the message.
 void check_model_args(const ModelArgs& args, const std::string& where);
 
 // The number of parameters without building the tree, in floating point, so that no size can overflow it.

@@ -46,6 +46,9 @@ const char* kind_name(ModuleKind kind) {
     case ModuleKind::kRmsNorm: return "rms_norm";
     case ModuleKind::kRotary: return "rotary";
     case ModuleKind::kLmHead: return "lm_head";
+    case ModuleKind::kMoeBlock: return "moe_block";
+    case ModuleKind::kRouter: return "router";
+    case ModuleKind::kExperts: return "experts";
   }
   throw std::logic_error("kind_name: not a kind");
 }

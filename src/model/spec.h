@@ -33,8 +33,10 @@ using OptionValue = std::variant<bool, int64_t, double, std::string>;
 
 // kDecoder is the stack that files call "model": embedding, layers, final norm. kInnerAttention is what attention does with q, k and v
 // once they are rotated; kActivation is a feed-forward's gate. Neither has parameters: they are nodes so that overrides can reach them.
+// kMoeBlock is the `mlp` of a layer with experts: a kRouter and the kExperts.
 enum class ModuleKind {
-  kCausalLm, kDecoder, kEmbedding, kDecoderLayer, kAttention, kInnerAttention, kMlp, kActivation, kLinear, kRmsNorm, kRotary, kLmHead
+  kCausalLm, kDecoder, kEmbedding, kDecoderLayer, kAttention, kInnerAttention, kMlp, kActivation, kLinear, kRmsNorm, kRotary, kLmHead,
+  kMoeBlock, kRouter, kExperts
 };
 const char* kind_name(ModuleKind kind);
 

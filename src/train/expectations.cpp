@@ -16,7 +16,7 @@ void check_expected_sizes(const ExpectConfig& expect, const ModelArgs& args, int
   };
   compare("ranks", expect.ranks, num_ranks);
   compare("num_layers", expect.num_layers, args.num_hidden_layers);
-  compare("num_experts", expect.num_experts, int64_t{0});  // a dense model has none
+  compare("num_experts", expect.num_experts, args.num_experts);
   compare("parameters", expect.parameters, count(args).parameters);
   compare("global_batch_size", expect.global_batch_size, global_batch_size);
   compare("rope_theta", expect.rope_theta, args.rope.theta);

@@ -86,9 +86,9 @@ void check_model(const Config& config, TrialStage& stage) {
   stage.figure("ranks", "1");
   stage.figure("global batch", fmt::format("{} rows of {} tokens, {} tokens", plan.rows_per_step, config.training.seq_len,
                                            with_commas(plan.rows_per_step * config.training.seq_len)));
-  const int64_t parameters = count(args).parameters;
-  if (const std::string promised = size_that_does_not_fit(config.recipe.stem().string(), parameters); !promised.empty()) {
-    stage.fail(fmt::format("the recipe's name says {}, but the model has {} parameters", promised, in_parameters(parameters)));
+  const NamedSizes sizes{count(args).parameters, args.num_hidden_layers, args.num_experts};
+  if (const std::string promised = size_that_does_not_fit(config.recipe.stem().string(), sizes); !promised.empty()) {
+    stage.fail(fmt::format("the recipe's name says {}, but the model has {}", promised, size_in_words(args)));
   }
   check_expected_sizes(config.expect, args, /*num_ranks=*/1, plan.rows_per_step);
 }

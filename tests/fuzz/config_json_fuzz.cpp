@@ -22,6 +22,8 @@ void use(const ModelArgs& args) {
 
   const ModelArgs back = parse_config_json(write_config_json(args, "", "bfloat16"), "written");
   for (const SizeKey& key : kSizeKeys) require(back.*key.member == args.*key.member);
+  for (const SizeKey& key : kMoeSizeKeys) require(back.*key.member == args.*key.member);
+  require(back.norm_topk_prob == args.norm_topk_prob && back.mlp_only_layers == args.mlp_only_layers);
   require(back.rope == args.rope && back.rms_norm_eps == args.rms_norm_eps && back.tie_word_embeddings == args.tie_word_embeddings);
   require(back.eos_token_ids == args.eos_token_ids && back.bos_token_id == args.bos_token_id);
 }

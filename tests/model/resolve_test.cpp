@@ -126,14 +126,25 @@ TEST_F(Resolve, WarnsWhenANameSaysAnotherSize) {
 }
 
 TEST(SizeThatDoesNotFit, ReadsTheNamesOfRecipesAndModels) {
-  EXPECT_EQ(size_that_does_not_fit("qwen3_0.6b", 596049920), "");
-  EXPECT_EQ(size_that_does_not_fit("qwen3_0_6b", 596049920), "");
-  EXPECT_EQ(size_that_does_not_fit("smollm2_135m_finetune", 134515008), "");
-  EXPECT_EQ(size_that_does_not_fit("Qwen3-1.7B-Base", 1720574976), "");
-  EXPECT_EQ(size_that_does_not_fit("qwen3_32b", 4022468096), "32b");
-  EXPECT_EQ(size_that_does_not_fit("smollm2_360m", 134515008), "360m");
-  EXPECT_EQ(size_that_does_not_fit("quickstart", 1), "");
-  EXPECT_EQ(size_that_does_not_fit("ablation7big_a3b", 1), "");
+  EXPECT_EQ(size_that_does_not_fit("qwen3_0.6b", {596049920}), "");
+  EXPECT_EQ(size_that_does_not_fit("qwen3_0_6b", {596049920}), "");
+  EXPECT_EQ(size_that_does_not_fit("smollm2_135m_finetune", {134515008}), "");
+  EXPECT_EQ(size_that_does_not_fit("Qwen3-1.7B-Base", {1720574976}), "");
+  EXPECT_EQ(size_that_does_not_fit("qwen3_32b", {4022468096}), "32b");
+  EXPECT_EQ(size_that_does_not_fit("smollm2_360m", {134515008}), "360m");
+  EXPECT_EQ(size_that_does_not_fit("quickstart", {1}), "");
+  EXPECT_EQ(size_that_does_not_fit("ablation7big_a3b", {1}), "");
+  EXPECT_EQ(size_that_does_not_fit("30B-A3B", {30532122624, 48, 128}), "");
+}
+
+// Beside what a model was reduced to, the size is that of the whole one.
+TEST(SizeThatDoesNotFit, ReadsWhatAModelWasReducedTo) {
+  const NamedSizes reduced{1906330624, 4, 64};
+  EXPECT_EQ(size_that_does_not_fit("30B-A3B-4L64E", reduced), "");
+  EXPECT_EQ(size_that_does_not_fit("qwen3_30b_a3b_4l64e", reduced), "");
+  EXPECT_EQ(size_that_does_not_fit("qwen3_30b_a3b", reduced), "30b");
+  EXPECT_EQ(size_that_does_not_fit("qwen3_30b_a3b_4l128e", reduced), "4L128E");
+  EXPECT_EQ(size_that_does_not_fit("qwen3_4b_8l", reduced), "8L");
 }
 
 }  // namespace
