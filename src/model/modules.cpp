@@ -6,11 +6,11 @@
 
 namespace trine {
 
-at::Tensor Linear::forward(const at::Tensor& x) const { return linear(x, weight_.weight, weight_.gradient_sink()); }
+at::Tensor Linear::forward(const at::Tensor& x) const { return linear(x, weight_.value, weight_.gradient_sink()); }
 
-at::Tensor RmsNorm::forward(const at::Tensor& x) const { return rms_norm(x, weight_.weight, eps_, weight_.gradient_sink()); }
+at::Tensor RmsNorm::forward(const at::Tensor& x) const { return rms_norm(x, weight_.value, eps_, weight_.gradient_sink()); }
 
-Attention::Attention(const ModuleSpec& spec, int64_t layer, std::shared_ptr<RopeTable> table, const ParameterLookup& lookup)
+Attention::Attention(const ModuleSpec& spec, int64_t layer, std::shared_ptr<RopeTable> table, const WeightLookup& lookup)
     : layer_(layer),
       num_heads_(spec.int_option("num_heads")),
       num_key_value_heads_(spec.int_option("num_key_value_heads")),
@@ -53,12 +53,12 @@ at::Tensor Attention::attend(const at::Tensor& q_bhsd, const at::Tensor& k_bksd,
   return attention_with_cache(q_bhsd, kept.k_bksd.narrow(2, 0, length), kept.v_bksd.narrow(2, 0, length));
 }
 
-Mlp::Mlp(const ModuleSpec& spec, const ParameterLookup& lookup)
+Mlp::Mlp(const ModuleSpec& spec, const WeightLookup& lookup)
     : gate_proj_(spec.child("gate_proj"), lookup), up_proj_(spec.child("up_proj"), lookup), down_proj_(spec.child("down_proj"), lookup) {}
 
 at::Tensor Mlp::forward(const at::Tensor& x) const { return down_proj_.forward(swiglu(gate_proj_.forward(x), up_proj_.forward(x))); }
 
-DecoderLayer::DecoderLayer(const ModuleSpec& spec, int64_t layer, std::shared_ptr<RopeTable> table, const ParameterLookup& lookup)
+DecoderLayer::DecoderLayer(const ModuleSpec& spec, int64_t layer, std::shared_ptr<RopeTable> table, const WeightLookup& lookup)
     : input_layernorm_(spec.child("input_layernorm"), lookup),
       self_attn_(spec.child("self_attn"), layer, std::move(table), lookup),
       post_attention_layernorm_(spec.child("post_attention_layernorm"), lookup),

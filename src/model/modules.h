@@ -15,33 +15,33 @@
 
 namespace trine {
 
-// Finds the parameter of a full name among the units.
-using ParameterLookup = std::function<Parameter&(const std::string& name)>;
+// Finds the weight of a full name among the units.
+using WeightLookup = std::function<Weight&(const std::string& name)>;
 
 class Linear {
  public:
-  Linear(const ModuleSpec& spec, const ParameterLookup& lookup) : weight_(lookup(spec.fqn + ".weight")) {}
+  Linear(const ModuleSpec& spec, const WeightLookup& lookup) : weight_(lookup(spec.fqn + ".weight")) {}
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
-  Parameter& weight_;
+  Weight& weight_;
 };
 
 class RmsNorm {
  public:
-  RmsNorm(const ModuleSpec& spec, const ParameterLookup& lookup)
+  RmsNorm(const ModuleSpec& spec, const WeightLookup& lookup)
       : weight_(lookup(spec.fqn + ".weight")), eps_(spec.double_option("eps")) {}
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
-  Parameter& weight_;
+  Weight& weight_;
   double eps_;
 };
 
 // q/k norm (where the model has it), rotary, causal attention inside documents, output projection.
 class Attention {
  public:
-  Attention(const ModuleSpec& spec, int64_t layer, std::shared_ptr<RopeTable> table, const ParameterLookup& lookup);
+  Attention(const ModuleSpec& spec, int64_t layer, std::shared_ptr<RopeTable> table, const WeightLookup& lookup);
   at::Tensor forward(const at::Tensor& x_bsh, const BatchInputs& batch) const;
 
  private:
@@ -55,7 +55,7 @@ class Attention {
 
 class Mlp {
  public:
-  Mlp(const ModuleSpec& spec, const ParameterLookup& lookup);
+  Mlp(const ModuleSpec& spec, const WeightLookup& lookup);
   at::Tensor forward(const at::Tensor& x) const;
 
  private:
@@ -65,7 +65,7 @@ class Mlp {
 // h + attention(norm(h)), then h + mlp(norm(h)).
 class DecoderLayer {
  public:
-  DecoderLayer(const ModuleSpec& spec, int64_t layer, std::shared_ptr<RopeTable> table, const ParameterLookup& lookup);
+  DecoderLayer(const ModuleSpec& spec, int64_t layer, std::shared_ptr<RopeTable> table, const WeightLookup& lookup);
   at::Tensor forward(const at::Tensor& h_bsh, const BatchInputs& batch) const;
 
  private:

@@ -10,19 +10,19 @@ namespace {
 
 class EmbeddingSegment final : public Segment {
  public:
-  EmbeddingSegment(std::unique_ptr<ParameterUnit> unit, Parameter& weight) : Segment(std::move(unit)), weight_(weight) {}
+  EmbeddingSegment(std::unique_ptr<ParameterUnit> unit, Weight& weight) : Segment(std::move(unit)), weight_(weight) {}
   at::Tensor forward(const at::Tensor&, const BatchInputs& batch) override {
-    return embedding(batch.input_ids_bs, weight_.weight, weight_.gradient_sink());
+    return embedding(batch.input_ids_bs, weight_.value, weight_.gradient_sink());
   }
 
  private:
-  Parameter& weight_;
+  Weight& weight_;
 };
 
 class DecoderSegment final : public Segment {
  public:
   DecoderSegment(std::unique_ptr<ParameterUnit> unit, const ModuleSpec& spec, int64_t layer, std::shared_ptr<RopeTable> table,
-                 const ParameterLookup& lookup)
+                 const WeightLookup& lookup)
       : Segment(std::move(unit)), layer_(spec, layer, std::move(table), lookup) {}
   at::Tensor forward(const at::Tensor& h_bsh, const BatchInputs& batch) override { return layer_.forward(h_bsh, batch); }
 
@@ -32,25 +32,27 @@ class DecoderSegment final : public Segment {
 
 }  // namespace
 
-HeadSegment::HeadSegment(std::unique_ptr<ParameterUnit> unit, const ModuleSpec& norm, const ParameterLookup& lookup, Parameter& head)
+HeadSegment::HeadSegment(std::unique_ptr<ParameterUnit> unit, const ModuleSpec& norm, const WeightLookup& lookup, Weight& head)
     : Segment(std::move(unit)), norm_(norm, lookup), head_(head) {}
 
 at::Tensor HeadSegment::forward(const at::Tensor& h_bsh, const BatchInputs& batch) {
   const at::Tensor x_th = norm_.forward(h_bsh).view({-1, h_bsh.size(-1)});
-  return linear_cross_entropy(x_th, head_.weight, batch.labels_bs.reshape({-1}), batch.loss_scale, head_.gradient_sink());
+  return linear_cross_entropy(x_th, head_.value, batch.labels_bs.reshape({-1}), batch.loss_scale, head_.gradient_sink());
 }
 
-at::Tensor HeadSegment::logits(const at::Tensor& h_bsh) { return at::linear(norm_.forward(h_bsh), head_.weight); }
+at::Tensor HeadSegment::logits(const at::Tensor& h_bsh) { return at::linear(norm_.forward(h_bsh), head_.value); }
 
 Model::Model(const ModelArgs& args, const ModuleSpec& spec, const UnitDtypes& dtypes) : args_(args), dtypes_(dtypes) {
-  const ParameterLookup lookup = [this](const std::string& name) -> Parameter& { return parameter(name); };
+  std::map<std::string, Weight*> weights;
+  const WeightLookup lookup = [&weights](const std::string& name) -> Weight& {
+    const auto found = weights.find(name);
+    if (found == weights.end()) throw std::logic_error(fmt::format("the model has no weight \"{}\"", name));
+    return *found->second;
+  };
   const auto make_unit = [&](const std::string& name, const std::vector<const ModuleSpec*>& nodes) {
-    std::vector<NamedParameter> owned;
-    for (const ModuleSpec* node : nodes) {
-      for (const NamedParameter& parameter : named_parameters(*node)) owned.push_back(parameter);
-    }
-    auto unit = std::make_unique<ParameterUnit>(name, owned, dtypes);
-    for (auto& parameter : unit->parameters()) by_name_.emplace(parameter->name, parameter.get());
+    auto unit = std::make_unique<ParameterUnit>(name, nodes, dtypes);
+    for (auto& parameter : unit->parameters()) parameters_.emplace(parameter->name, parameter.get());
+    for (auto& weight : unit->weights()) weights.emplace(weight->name, weight.get());
     return unit;
   };
 
@@ -58,7 +60,7 @@ Model::Model(const ModelArgs& args, const ModuleSpec& spec, const UnitDtypes& dt
   const ModuleSpec& embed_tokens = decoder.child("embed_tokens");
   const std::string embedding_name = embed_tokens.fqn + ".weight";
   auto embedding_unit = make_unit("embed_tokens", {&embed_tokens});
-  Parameter& embedding_weight = parameter(embedding_name);
+  Weight& embedding_weight = lookup(embedding_name);
   segments_.push_back(std::make_unique<EmbeddingSegment>(std::move(embedding_unit), embedding_weight));
 
   // Layers whose rotary nodes agree share one table.
@@ -79,7 +81,7 @@ Model::Model(const ModelArgs& args, const ModuleSpec& spec, const UnitDtypes& dt
   const ModuleSpec& norm = decoder.child("norm");
   const ModuleSpec& lm_head = spec.child("lm_head");
   auto head_unit = make_unit("lm_head", {&norm, &lm_head});
-  Parameter& head = args.tie_word_embeddings ? embedding_weight : parameter(lm_head.fqn + ".weight");
+  Weight& head = args.tie_word_embeddings ? embedding_weight : lookup(lm_head.fqn + ".weight");
   segments_.push_back(std::make_unique<HeadSegment>(std::move(head_unit), norm, lookup, head));
 }
 
@@ -91,9 +93,17 @@ std::vector<Parameter*> Model::parameters() {
   return result;
 }
 
+std::vector<Weight*> Model::weights() {
+  std::vector<Weight*> result;
+  for (auto& segment : segments_) {
+    for (auto& weight : segment->unit().weights()) result.push_back(weight.get());
+  }
+  return result;
+}
+
 Parameter& Model::parameter(const std::string& name) {
-  const auto found = by_name_.find(name);
-  if (found == by_name_.end()) throw std::logic_error(fmt::format("the model has no parameter \"{}\"", name));
+  const auto found = parameters_.find(name);
+  if (found == parameters_.end()) throw std::logic_error(fmt::format("the model has no parameter \"{}\"", name));
   return *found->second;
 }
 

@@ -35,13 +35,13 @@ class Segment {
 
 class HeadSegment : public Segment {
  public:
-  HeadSegment(std::unique_ptr<ParameterUnit> unit, const ModuleSpec& norm, const ParameterLookup& lookup, Parameter& head);
+  HeadSegment(std::unique_ptr<ParameterUnit> unit, const ModuleSpec& norm, const WeightLookup& lookup, Weight& head);
   at::Tensor forward(const at::Tensor& h_bsh, const BatchInputs& batch) override;
   at::Tensor logits(const at::Tensor& h_bsh);  // [B, S, V] in the compute dtype
 
  private:
   RmsNorm norm_;
-  Parameter& head_;
+  Weight& head_;
 };
 
 class Model {
@@ -53,6 +53,7 @@ class Model {
   std::vector<std::unique_ptr<Segment>>& segments() { return segments_; }
   HeadSegment& head() { return static_cast<HeadSegment&>(*segments_.back()); }
   std::vector<Parameter*> parameters();  // in tree order
+  std::vector<Weight*> weights();        // the same values as modules see them, a stack of parameters as one
   Parameter& parameter(const std::string& name);
 
   void initialize(uint64_t seed);  // random start; see init.h
@@ -73,7 +74,7 @@ class Model {
   ModelArgs args_;
   UnitDtypes dtypes_;
   std::vector<std::unique_ptr<Segment>> segments_;
-  std::map<std::string, Parameter*> by_name_;
+  std::map<std::string, Parameter*> parameters_;
 };
 
 }  // namespace trine

@@ -56,7 +56,7 @@ double AdamWOptimizer::gradient_norm() {
   double squares = 0;
   for (auto& segment : model_.segments()) {
     for (const auto& parameter : segment->unit().parameters()) {
-      squares += sum_of_squares(parameter->sink.gradient());
+      squares += sum_of_squares(parameter->gradient);
     }
   }
   return std::sqrt(squares);
@@ -64,7 +64,7 @@ double AdamWOptimizer::gradient_norm() {
 
 std::string AdamWOptimizer::first_non_finite_gradient() {
   for (const Parameter* parameter : model_.parameters()) {
-    if (!all_finite(parameter->sink.gradient())) return parameter->name;
+    if (!all_finite(parameter->gradient)) return parameter->name;
   }
   return "";
 }
@@ -79,7 +79,7 @@ void AdamWOptimizer::step(int64_t step, double lr, double clip_factor) {
       update.weight_decay = decays(parameter->name) ? config_.weight_decay : 0;
       at::Tensor master = parameter->master.view({-1});
       Moments state = moments(i, *parameter);
-      adamw_(master, parameter->sink.gradient().view({-1}), state.exp_avg, state.exp_avg_sq, update);
+      adamw_(master, parameter->gradient.view({-1}), state.exp_avg, state.exp_avg_sq, update);
     }
     unit.master_changed();
   }

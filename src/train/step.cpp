@@ -5,12 +5,12 @@
 namespace trine {
 namespace {
 
-// Gradients that autograd left on parameters (of ops without a sink) move to their place.
+// Gradients that autograd left on weights (of ops without a sink) move to their place.
 void deposit_gradients(ParameterUnit& unit) {
-  for (auto& parameter : unit.parameters()) {
-    at::Tensor& gradient = parameter->weight.mutable_grad();
+  for (auto& weight : unit.weights()) {
+    at::Tensor& gradient = weight->value.mutable_grad();
     if (!gradient.defined()) continue;
-    parameter->sink.add(gradient);
+    weight->sink.add(gradient);
     gradient.reset();
   }
 }

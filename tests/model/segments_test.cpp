@@ -19,10 +19,12 @@ TEST(Model, ListsParametersInTreeOrderWithATiedHeadOnce) {
 TEST(Model, ParametersBeginOnCacheLinesOfEveryBuffer) {
   const auto model = tiny_model({.master = at::kFloat, .compute = at::kBFloat16, .gradient = at::kFloat});
   model->allocate_gradients();
-  for (const Parameter* parameter : model->parameters()) {
-    for (const at::Tensor& tensor : {parameter->master, parameter->weight, parameter->sink.gradient()}) {
-      EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data_ptr()) % 64, 0u) << parameter->name;
-      EXPECT_EQ(tensor.sizes().vec(), parameter->shape);
+  const auto parameters = model->parameters();
+  const auto weights = model->weights();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    for (const at::Tensor& tensor : {parameters[i]->master, parameters[i]->gradient, weights[i]->value, weights[i]->sink.gradient()}) {
+      EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data_ptr()) % 64, 0u) << parameters[i]->name;
+      EXPECT_EQ(tensor.sizes().vec(), parameters[i]->shape);
     }
   }
 }
@@ -30,22 +32,25 @@ TEST(Model, ParametersBeginOnCacheLinesOfEveryBuffer) {
 TEST(ParameterUnit, GatherRoundsTheMasterAndRunsOnlyAfterAChange) {
   const auto model = tiny_model({.master = at::kFloat, .compute = at::kBFloat16, .gradient = at::kFloat});
   ParameterUnit& unit = model->segments()[1]->unit();
-  Parameter& parameter = *unit.parameters()[1];
+  const Parameter& parameter = *unit.parameters()[1];
+  const Weight& weight = *unit.weights()[1];
   unit.gather();
   const int64_t generation = unit.generation();
-  EXPECT_TRUE(at::equal(parameter.weight, parameter.master.to(at::kBFloat16)));
+  EXPECT_TRUE(at::equal(weight.value, parameter.master.to(at::kBFloat16)));
   parameter.master.fill_(0.3);
   unit.gather();
   EXPECT_EQ(unit.generation(), generation) << "nobody said that the master changed";
   unit.master_changed();
   unit.gather();
   EXPECT_NE(unit.generation(), generation);
-  EXPECT_TRUE(at::equal(parameter.weight, parameter.master.to(at::kBFloat16)));
+  EXPECT_TRUE(at::equal(weight.value, parameter.master.to(at::kBFloat16)));
 }
 
 TEST(ParameterUnit, OneDtypeIsOneBuffer) {
   const auto model = tiny_model(all(at::kBFloat16));
-  for (const Parameter* parameter : model->parameters()) EXPECT_EQ(parameter->weight.data_ptr(), parameter->master.data_ptr());
+  for (const Weight* weight : model->weights()) {
+    EXPECT_EQ(weight->value.data_ptr(), model->parameter(weight->name).master.data_ptr()) << weight->name;
+  }
 }
 
 TEST(Model, LossIsTheScaledSumOverValidTokens) {

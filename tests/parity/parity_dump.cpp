@@ -65,7 +65,7 @@ Json dump_gradients(Model& model, const Json& request) {
   std::vector<std::pair<std::string, at::Tensor>> tensors = {{"logits", model.logits(inputs)}};
   Executor executor(model, no_recomputation());
   const double loss = executor.forward_backward({inputs});
-  for (const Parameter* parameter : model.parameters()) tensors.emplace_back("grad " + parameter->name, parameter->sink.gradient());
+  for (const Parameter* parameter : model.parameters()) tensors.emplace_back("grad " + parameter->name, parameter->gradient);
   write_tensors(request.at("tensors"), tensors);
   return {{"loss", loss}};
 }

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/errors.h"
 #include "optim/adamw_optimizer.h"
 #include "tests/model/tiny_model.h"
@@ -18,7 +20,7 @@ ActivationCheckpointConfig mode(const std::string& name, int64_t every = 2) {
 using Gradients = std::map<std::string, at::Tensor>;
 Gradients gradients(Model& model) {
   Gradients result;
-  for (const Parameter* parameter : model.parameters()) result[parameter->name] = parameter->sink.gradient().clone();
+  for (const Parameter* parameter : model.parameters()) result[parameter->name] = parameter->gradient.clone();
   return result;
 }
 
@@ -35,9 +37,9 @@ std::pair<double, Gradients> whole_graph(Model& model, const BatchInputs& batch)
                                                  at::Reduction::Sum, kIgnoreIndex) * batch.loss_scale;
   loss.backward();
   Gradients result;
-  for (Parameter* parameter : model.parameters()) {
-    result[parameter->name] = parameter->weight.grad().clone();
-    parameter->weight.mutable_grad().reset();
+  for (Weight* weight : model.weights()) {
+    result[weight->name] = weight->value.grad().clone();
+    weight->value.mutable_grad().reset();
   }
   return {loss.item<double>(), result};
 }
@@ -161,7 +163,9 @@ TEST(AdamWOptimizer, LeavesNormsUndecayedAndBringsTheUpdateToTheComputeValues) {
   EXPECT_TRUE(at::equal(norm.master, norm_before));
   EXPECT_LT(difference(matrix.master, matrix_before * 0.95), 1e-6);
   executor.forward_backward({packed_batch()});
-  EXPECT_TRUE(at::equal(matrix.weight.detach(), matrix.master.to(at::kBFloat16))) << "gathered before the next forward";
+  const auto weights = model->weights();
+  const Weight& in_use = **std::ranges::find(weights, matrix.name, [](const Weight* weight) { return weight->name; });
+  EXPECT_TRUE(at::equal(in_use.value.detach(), matrix.master.to(at::kBFloat16))) << "gathered before the next forward";
 }
 
 TEST(AdamWOptimizer, RefusesAPatternThatMatchesNothing) {
