@@ -20,7 +20,7 @@ endfunction()
 
 # What every executable needs: libtorch at run time, and with TORCH the precompiled header (which was built with -fPIC, not -fPIE).
 function(trine_executable_paths target)
-  set_target_properties(${target} PROPERTIES BUILD_RPATH ${TRINE_LIBTORCH_DIR})
+  set_target_properties(${target} PROPERTIES BUILD_RPATH ${TRINE_LIBTORCH_DIR} LINK_LIBRARY_OVERRIDE_trine_ops WHOLE_ARCHIVE)
 endfunction()
 
 function(trine_use_torch_in_executable target)

@@ -24,11 +24,10 @@ TRINE_AVX2 void run_avx2(Arguments... arguments) {
 
 template <class Kernel, class... Arguments>
 void run_clone(InstructionSet set, Arguments... arguments) {
-  switch (set) {
-    case InstructionSet::kAvx512: return run_avx512<Kernel>(arguments...);
-    case InstructionSet::kAvx2: return run_avx2<Kernel>(arguments...);
-    case InstructionSet::kPortable: return Kernel::run(arguments...);
-  }
+  // A set that no clone is made for gets the widest one below it.
+  if (set >= InstructionSet::kAvx512) return run_avx512<Kernel>(arguments...);
+  if (set >= InstructionSet::kAvx2) return run_avx2<Kernel>(arguments...);
+  Kernel::run(arguments...);
 }
 
 }  // namespace trine
