@@ -112,6 +112,23 @@ class TogetherChecks {
     }
   }
 
+  // The biases are no part of a published file: routing would differ from what the weights were trained with, and an export drops them.
+  void check_experts() const {
+    const MoeConfig& moe = config_.moe;
+    const bool loads = !config_.checkpoint.initial_load_path.empty();
+    if (moe.bias_update_rate > 0 && loads && !moe.allow_bias_with_loaded_weights) {
+      fail({"moe.bias_update_rate", "checkpoint.initial_load_path"},
+           "biases change which experts the loaded weights get, and Transformers, which reads the export, has none. Use moe.aux_loss "
+           "instead, or set moe.allow_bias_with_loaded_weights = true.");
+    }
+    if (moe.aux_loss == "none") warn_if_given("moe.aux_loss_weight", "moe.aux_loss is none");
+    if (moe.aux_loss_weight == 0) warn_if_given("moe.aux_loss", "moe.aux_loss_weight is 0");
+    if (moe.force_balance) warn_if_given("moe.bias_update_rate", "moe.force_balance selects the experts");
+    if (moe.bias_update_rate == 0 || !loads) {
+      warn_if_given("moe.allow_bias_with_loaded_weights", "there are no biases, or no loaded weights");
+    }
+  }
+
   // Nothing is silent: an option that was given and changes nothing gets a warning.
   void warn_of_idle_options() const {
     if (!config_.validation.enable) warn_if_given("validation", {}, "validation.enable is false");
@@ -168,6 +185,7 @@ void check_together(const Config& config, const Origins& origins) {
   checks.check_schedule();
   checks.check_data();
   checks.check_checkpoint();
+  checks.check_experts();
   checks.warn_of_idle_options();
 }
 

@@ -35,6 +35,16 @@ struct ModelConfig {
   bool depth_scaled_init = false;           // o_proj and down_proj divided by sqrt(2·layers)
 };
 
+// What training adds to a mixture of experts beside its own loss.
+struct MoeConfig {
+  std::string aux_loss;        // none | transformers | per_layer
+  double aux_loss_weight = 0;  // of the auxiliary loss
+  double z_loss_weight = 0;    // of the router's z-loss; 0: none
+  bool force_balance = false;  // tokens are dealt out in turn, whatever the router says
+  double bias_update_rate = 0;  // of the biases that balance the selection; 0: none
+  bool allow_bias_with_loaded_weights = false;
+};
+
 struct TrainingConfig {
   int64_t steps = 0;
   int64_t seq_len = 0;
@@ -130,6 +140,7 @@ struct Config {
   std::filesystem::path recipe;  // where it was read from; empty without a file
   JobConfig job;
   ModelConfig model;
+  MoeConfig moe;
   TrainingConfig training;
   DataloaderConfig dataloader;
   ValidationConfig validation;

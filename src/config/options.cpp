@@ -101,6 +101,22 @@ OptionSection model_options() {
       .option("depth_scaled_init", &S::depth_scaled_init, false, anything(), "o_proj and down_proj start divided by sqrt(2 layers)");
 }
 
+OptionSection moe_options() {
+  using S = MoeConfig;
+  return SectionOf("moe", &Config::moe, "How a mixture of experts is trained. Its sizes are in [model].")
+      .option("aux_loss", &S::aux_loss, "none", one_of({"none", "transformers", "per_layer"}),
+              "loss for uneven routing. transformers: as there, all layers pooled, k at perfect balance; per_layer: the mean over layers, "
+              "1 at perfect balance")
+      .option("aux_loss_weight", &S::aux_loss_weight, 0.001, at_least(0), "times that loss")
+      .option("z_loss_weight", &S::z_loss_weight, 0, at_least(0), "times the mean squared log-sum-exp of the router's logits; 0: none")
+      .option("force_balance", &S::force_balance, false, anything(),
+              "deal tokens out to the experts in turn: for timing, it teaches nothing")
+      .option("bias_update_rate", &S::bias_update_rate, 0, at_least(0),
+              "step of the biases that balance the selection of experts; files have no place for them; 0: none")
+      .option("allow_bias_with_loaded_weights", &S::allow_bias_with_loaded_weights, false, anything(),
+              "train loaded weights with such biases all the same");
+}
+
 OptionSection training_options() {
   using S = TrainingConfig;
   return SectionOf("training", &Config::training, "How long, in which batches, in which precision.")
@@ -234,7 +250,7 @@ OptionSection expect_options() {
 
 const std::vector<OptionSection>& option_table() {
   static const std::vector<OptionSection> table = {
-      job_options(),       model_options(),        training_options(),   dataloader_options(),
+      job_options(),       model_options(),        moe_options(),        training_options(),   dataloader_options(),
       validation_options(), optimizer_options(),   lr_scheduler_options(), activation_checkpoint_options(),
       checkpoint_options(), device_options(),      metrics_options(),    profiling_options(),
       debug_options(),     expect_options(),

@@ -76,7 +76,7 @@ ModelArgs parse_config_json(std::string_view text, const std::string& where);
 std::string write_config_json(const ModelArgs& args, const std::filesystem::path& source, const std::string& torch_dtype);
 
 // Explicit model.* options over config.json over flavor. `weights_loaded`: a difference from config.json is then an error that names
-// both values. Warns when the recipe's or the flavor's name says another size than the arguments have.
+// both values. Warns when the recipe's or the flavor's name says another size than the arguments have. Options of [moe] must fit the model.
 ModelArgs resolve_model_args(const Config& config, bool weights_loaded);
 
 // One row per published Qwen3 (0.6B to 32B, 30B-A3B and 235B-A22B), a reduced one, and small ones for tests; throws for an unknown name,

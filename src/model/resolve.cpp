@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "base/log.h"
 #include "model/moe_json.h"
+#include "model/moe_options.h"
 #include "model/named_size.h"
 #include "model/size_keys.h"
 
@@ -149,6 +150,7 @@ ModelArgs resolve_model_args(const Config& config, bool weights_loaded) {
   }
   check_model_args(args, "model");
   if (!changed.empty()) warn_of_experts(args, "model");
+  check_moe_options(config.moe, args);
   warn_of_names(config, args);
   return args;
 }

@@ -77,6 +77,23 @@ TEST(Together, OptionsWithoutEffectAreWarnedOf) {
   EXPECT_EQ(warnings_of({"--validation.interval=100"}), "");
 }
 
+// Biases are no part of published weights, and of no export.
+TEST(Together, BalancingBiasesWithLoadedWeightsAreAskedForTwice) {
+  EXPECT_THAT(option_error({"--moe.bias_update_rate=1e-3", "--checkpoint.initial_load_path=folder"}),
+              AllOf(HasSubstr("moe.bias_update_rate (command line)"), HasSubstr("moe.allow_bias_with_loaded_weights")));
+  EXPECT_EQ(option_error({"--moe.bias_update_rate=1e-3"}), "no error");
+  EXPECT_EQ(warnings_of({"--moe.bias_update_rate=1e-3", "--checkpoint.initial_load_path=folder", "--moe.allow_bias_with_loaded_weights"}),
+            "");
+}
+
+TEST(Together, OptionsOfExpertsWithoutEffectAreWarnedOf) {
+  EXPECT_THAT(warnings_of({"--moe.aux_loss_weight=0.01"}), AllOf(HasSubstr("moe.aux_loss_weight has no effect"), HasSubstr("is none")));
+  EXPECT_THAT(warnings_of({"--moe.aux_loss=per_layer", "--moe.aux_loss_weight=0"}), HasSubstr("moe.aux_loss has no effect"));
+  EXPECT_THAT(warnings_of({"--moe.force_balance", "--moe.bias_update_rate=1e-3"}), HasSubstr("moe.bias_update_rate has no effect"));
+  EXPECT_THAT(warnings_of({"--moe.allow_bias_with_loaded_weights"}), HasSubstr("moe.allow_bias_with_loaded_weights has no effect"));
+  EXPECT_EQ(warnings_of({"--moe.aux_loss=transformers", "--moe.aux_loss_weight=0.01", "--moe.z_loss_weight=1e-3"}), "");
+}
+
 TEST(Together, ValidatingOnTrainingTextIsWarnedOf) {
   EXPECT_THAT(warnings_of({"--dataloader.dataset_path=a.jsonl", "--validation.enable", "--validation.dataset_path=a.jsonl"}),
               HasSubstr("both trained on and validated on"));

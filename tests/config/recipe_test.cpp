@@ -88,7 +88,6 @@ TEST(Recipe, FeaturesToComeAreRefusedByName) {
       {"[parallelism]\npipeline_parallel_degree = 2\n", "pipeline"},
       {"[parallelism]\ntensor_parallel_degree = 4\n", "several ranks"},
       {"[lora]\nrank = 8\n", "LoRA"},
-      {"[moe]\naux_loss = true\n", "mixtures of experts"},
       {"[override]\nimports = ['rope']\n", "replace parts"},
       {"[device]\nplugin = 'x'\n", "device"},
       {"[comm]\ntimeout_seconds = 5\n", "several ranks"},

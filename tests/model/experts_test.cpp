@@ -127,7 +127,8 @@ TEST(ExpertsInConfigJson, WarnOfAPatternThatLeavesNoneOrNamesNoLayer) {
 }
 
 TEST(ExpertsInConfigJson, AreRefusedWhereTheyMakeNoSense) {
-  EXPECT_THAT(error_of(tiny_moe_with("num_experts_per_tok", 9)), AllOf(HasSubstr("num_experts_per_tok is 9"), HasSubstr("num_experts is 8")));
+  EXPECT_THAT(error_of(tiny_moe_with("num_experts_per_tok", 9)),
+              AllOf(HasSubstr("num_experts_per_tok is 9"), HasSubstr("num_experts is 8")));
   for (const nlohmann::json& bad : std::vector<nlohmann::json>{"0", {-1}, {1.5}, {"a"}, 3, {int64_t{1} << 40}}) {
     EXPECT_THAT(error_of(tiny_moe_with("mlp_only_layers", bad)), HasSubstr("mlp_only_layers")) << bad;
   }
@@ -231,8 +232,9 @@ TEST(ExpertsInCounts, AreCountedWholeAndActiveByTheirShare) {
 TEST(Flavors, HaveAReducedMixtureOfExperts) {
   const ModelArgs args = flavor_args("30B-A3B-4L64E");
   EXPECT_EQ(count(args).parameters, 1906330624);
-  EXPECT_THAT(describe_model(args), AllOf(HasSubstr("qwen3_moe, 4 layers"), HasSubstr("64 experts of 768, top 4 with weights that sum to 1"),
-                                          HasSubstr("reduced from 48 layers and 128 experts")));
+  EXPECT_THAT(describe_model(args),
+              AllOf(HasSubstr("qwen3_moe, 4 layers"), HasSubstr("64 experts of 768, top 4 with weights that sum to 1"),
+                    HasSubstr("reduced from 48 layers and 128 experts")));
 }
 
 TEST(DescribeModel, SaysWhichLayersAreDense) {
@@ -286,6 +288,39 @@ TEST(ResolveExperts, RefusesOptionsThatContradictTheWeights) {
   const std::string error = error_of([&] { resolve_model_args(config, true); });
   std::filesystem::remove_all(folder);
   EXPECT_THAT(error, AllOf(HasSubstr("num_experts 4 and 8"), HasSubstr("norm_topk_prob false and true")));
+}
+
+TEST(ResolveExperts, RefusesOptionsOfTrainingExpertsForADenseModel) {
+  Config config;
+  config.model.flavor = "tiny";
+  config.moe.aux_loss = "none";
+  EXPECT_EQ(error_of([&] { resolve_model_args(config, false); }), "no error");
+  config.moe.aux_loss = "per_layer";
+  config.moe.z_loss_weight = 0.5;
+  EXPECT_THAT(error_of([&] { resolve_model_args(config, false); }), HasSubstr("aux_loss = per_layer, z_loss_weight = 0.5 need experts"));
+  config.moe = {};
+  config.moe.bias_update_rate = 0.001;
+  EXPECT_THAT(error_of([&] { resolve_model_args(config, false); }), HasSubstr("bias_update_rate = 0.001 needs experts"));
+  config.moe = {};
+  config.moe.force_balance = true;
+  EXPECT_THAT(error_of([&] { resolve_model_args(config, false); }), HasSubstr("force_balance = true needs experts"));
+  config.model.flavor = "tiny_moe";
+  EXPECT_EQ(error_of([&] { resolve_model_args(config, false); }), "no error");
+}
+
+// case F2
+TEST(ResolveExperts, WarnsOfARouterThatGetsNoGradient) {
+  Config config;
+  config.model.flavor = "tiny_moe";
+  const auto warnings = [&] { return warnings_of([&] { resolve_model_args(config, false); }); };
+  EXPECT_EQ(warnings(), "");
+  config.model.num_experts_per_tok = 1;
+  EXPECT_THAT(warnings(), AllOf(HasSubstr("norm_topk_prob is true"), HasSubstr("it stays as it is")));
+  config.moe.aux_loss = "transformers";
+  config.moe.aux_loss_weight = 0.001;
+  EXPECT_THAT(warnings(), HasSubstr("only the auxiliary losses train it"));
+  config.model.norm_topk_prob = false;
+  EXPECT_EQ(warnings(), "");
 }
 
 }  // namespace
