@@ -1,0 +1,107 @@
+"""Sample inputs for every registered op: test_registered_ops.py fails for one that has none.
+
+A function per op, by its name, that takes a dtype and gives argument tuples. The public, differentiable ones are DIFFERENTIABLE: their
+floating-point arguments require gradients (tables of a rotation and labels aside) and are checked against finite differences.
+"""
+
+import torch
+
+from trine_library import ops
+
+DIFFERENTIABLE = {"rms_norm", "add_rms_norm", "rope", "qk_norm_rope", "swiglu"}
+
+
+class Draw:
+    """Numbers of one dtype from a seed, so that samples of two dtypes are the same up to rounding."""
+
+    def __init__(self, dtype):
+        self.dtype, self.generator = dtype, torch.Generator().manual_seed(1)
+
+    def __call__(self, *shape, requires_grad=False):
+        drawn = torch.randn(*shape, generator=self.generator, dtype=torch.float64).to(self.dtype)
+        return drawn.requires_grad_(requires_grad)
+
+
+def rotation_tables(rows, half):
+    angles = torch.arange(rows).unsqueeze(1) * torch.tensor([1000.0 ** (-i / half) for i in range(half)])
+    return angles.cos(), angles.sin()
+
+
+POSITIONS = torch.tensor([[0, 1, 2, 0, 1], [5, 6, 0, 1, 2]])
+
+
+def rms_norm(dtype, grad=True):
+    draw = Draw(dtype)
+    yield draw(3, 4, 8, requires_grad=grad), draw(8, requires_grad=grad), 1e-6
+    yield draw(8, 5, requires_grad=grad).t(), draw(8, requires_grad=grad), 1e-5
+    yield draw(0, 8, requires_grad=grad), draw(8, requires_grad=grad), 1e-6
+
+
+def rms_norm_forward(dtype):
+    yield from rms_norm(dtype, grad=False)
+
+
+def rms_norm_backward(dtype):
+    draw = Draw(dtype)
+    for x, weight, eps in rms_norm(dtype, grad=False):
+        yield draw(*x.shape), x, weight, ops.rms_norm_forward(x, weight, eps)[1]
+
+
+def add_rms_norm(dtype, grad=True):
+    draw = Draw(dtype)
+    yield *(draw(3, 4, 8, requires_grad=grad) for _ in range(2)), draw(8, requires_grad=grad), 1e-6
+    yield draw(8, 5, requires_grad=grad).t(), draw(5, 8, requires_grad=grad), draw(8, requires_grad=grad), 1e-6
+
+
+def add_rms_norm_forward(dtype):
+    yield from add_rms_norm(dtype, grad=False)
+
+
+def add_rms_norm_backward(dtype):
+    draw = Draw(dtype)
+    for x, residual, weight, eps in add_rms_norm(dtype, grad=False):
+        total, _, rstd = ops.add_rms_norm_forward(x, residual, weight, eps)
+        yield draw(*x.shape), draw(*x.shape), total, weight, rstd
+
+
+def rope(dtype, grad=True):
+    draw = Draw(dtype)
+    cos, sin = rotation_tables(7, 3)
+    yield draw(2, 4, 5, 6, requires_grad=grad), cos[:5], sin[:5], None, "bhsd"
+    yield draw(2, 5, 4, 6, requires_grad=grad), cos, sin, POSITIONS, "bshd"
+    yield draw(2, 5, 4, 6, requires_grad=grad).transpose(1, 2), cos[POSITIONS], sin[POSITIONS], None, "bhsd"
+
+
+def rope_backward(dtype):
+    yield from rope(dtype, grad=False)
+
+
+def qk_norm_rope(dtype, grad=True):
+    draw = Draw(dtype)
+    cos, sin = rotation_tables(7, 3)
+    yield draw(2, 5, 4, 6, requires_grad=grad), draw(6, requires_grad=grad), cos, sin, POSITIONS, 1e-6
+    yield draw(2, 5, 9, 6, requires_grad=grad)[:, :, 2:6], draw(6, requires_grad=grad), cos[:5], sin[:5], None, 1e-6
+
+
+def qk_norm_rope_forward(dtype):
+    yield from qk_norm_rope(dtype, grad=False)
+
+
+def qk_norm_rope_backward(dtype):
+    draw = Draw(dtype)
+    for x, weight, cos, sin, positions, eps in qk_norm_rope(dtype, grad=False):
+        y, rstd = ops.qk_norm_rope_forward(x, weight, cos, sin, positions, eps)
+        yield draw(*y.shape), x, weight, cos, sin, positions, rstd
+
+
+def swiglu(dtype, grad=True):
+    draw = Draw(dtype)
+    yield draw(3, 4, requires_grad=grad), draw(3, 4, requires_grad=grad)
+    yield draw(2, 3, 8, requires_grad=grad).chunk(2, -1)
+    yield draw(0, 3, requires_grad=grad), draw(0, 3, requires_grad=grad)
+
+
+def swiglu_backward(dtype):
+    draw = Draw(dtype)
+    for gate, up in swiglu(dtype, grad=False):
+        yield draw(*gate.shape), gate, up
