@@ -50,7 +50,8 @@ Triple forward_cpu(const at::Tensor& x, const at::Tensor& residual, const at::Te
       add_rms_norm_rows_cpu(values_of<Value>(x_rn) + begin * x_rn.stride(0), x_rn.stride(0),
                             values_of<Value>(residual_rn) + begin * residual_rn.stride(0), residual_rn.stride(0),
                             values_of<float>(weight_n), writable_values_of<Value>(sum) + begin * n,
-                            writable_values_of<Value>(y) + begin * n, writable_values_of<float>(rstd) + begin, end - begin, n, static_cast<float>(eps), instruction_set());
+                            writable_values_of<Value>(y) + begin * n, writable_values_of<float>(rstd) + begin, end - begin, n,
+                            static_cast<float>(eps), instruction_set());
     });
   });
   return {sum, y, rstd};

@@ -8,7 +8,7 @@ import torch
 
 from trine_library import ops
 
-DIFFERENTIABLE = {"rms_norm", "add_rms_norm", "rope", "qk_norm_rope", "swiglu"}
+DIFFERENTIABLE = {"rms_norm", "add_rms_norm", "rope", "qk_norm_rope", "swiglu", "linear_cross_entropy"}
 
 
 class Draw:
@@ -105,3 +105,25 @@ def swiglu_backward(dtype):
     draw = Draw(dtype)
     for gate, up in swiglu(dtype, grad=False):
         yield draw(*gate.shape), gate, up
+
+
+LABELS = torch.tensor([3, -100, 0, 10, 3, -100])
+
+
+def linear_cross_entropy(dtype, grad=True):
+    draw = Draw(dtype)
+    for reduction in ("mean", "sum", "none"):
+        yield draw(6, 8, requires_grad=grad), draw(11, 8, requires_grad=grad), LABELS, -100, reduction
+    yield draw(6, 8, requires_grad=grad), draw(11, 8, requires_grad=grad), torch.full((6,), -1), -1, "mean"
+
+
+def linear_cross_entropy_forward(dtype):
+    for x, weight, labels, ignore_index, _ in linear_cross_entropy(dtype, grad=False):
+        yield x, weight, labels, ignore_index
+
+
+def linear_cross_entropy_backward(dtype):
+    draw = Draw(torch.float32)
+    for x, weight, labels, ignore_index in linear_cross_entropy_forward(dtype):
+        lse = ops.linear_cross_entropy_forward(x, weight, labels, ignore_index)[1]
+        yield draw(6).to(lse.dtype), x, weight, labels, lse, ignore_index
