@@ -12,6 +12,8 @@ void GradientSink::finish_step() {
   written_ = true;
 }
 
+bool GradientSink::begin_write() { return !std::exchange(written_, true); }
+
 void GradientSink::add(const at::Tensor& gradient) {
   at::NoGradGuard no_grad;
   if (std::exchange(written_, true)) {

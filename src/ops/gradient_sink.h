@@ -18,6 +18,9 @@ class GradientSink {
   // Zeroes the range if nothing wrote it in this step, so that no range keeps an old gradient.
   void finish_step();
 
+  // For an op that writes the whole range itself: whether it is to store (true) or to add. Counts as a write.
+  bool begin_write();
+
   void add(const at::Tensor& gradient);                               // same shape, any floating dtype
   void add_product(const at::Tensor& a_mk, const at::Tensor& b_kn);   // a @ b, both in the compute dtype
   void add_rows(const at::Tensor& ids_t, const at::Tensor& rows_th);  // rows summed by id in fp32, then added at those rows

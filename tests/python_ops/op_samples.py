@@ -8,7 +8,9 @@ import torch
 
 from trine_library import ops
 
-DIFFERENTIABLE = {"rms_norm", "add_rms_norm", "rope", "qk_norm_rope", "swiglu", "linear_cross_entropy"}
+DIFFERENTIABLE = {
+    "rms_norm", "add_rms_norm", "rope", "qk_norm_rope", "swiglu", "linear_cross_entropy", "router", "grouped_experts",
+}  # fmt: skip
 
 
 class Draw:
@@ -127,3 +129,48 @@ def linear_cross_entropy_backward(dtype):
     for x, weight, labels, ignore_index in linear_cross_entropy_forward(dtype):
         lse = ops.linear_cross_entropy_forward(x, weight, labels, ignore_index)[1]
         yield draw(6).to(lse.dtype), x, weight, labels, lse, ignore_index
+
+
+def router(dtype, grad=True):
+    draw = Draw(dtype)
+    yield draw(5, 7, requires_grad=grad), 3, True
+    yield draw(7, 4, requires_grad=grad).t(), 2, False
+    yield draw(5, 7, requires_grad=grad), 7, True, Draw(torch.float32)(7), False
+    yield draw(5, 7, requires_grad=grad), 3, True, None, True
+    yield draw(0, 7, requires_grad=grad), 3, True
+
+
+def router_backward(dtype):
+    draw = Draw(torch.float64 if dtype == torch.float64 else torch.float32)
+    for logits, top_k, norm_topk_prob, *_ in router(dtype, grad=False):
+        weights, experts, probs = ops.router(logits, top_k, norm_topk_prob)
+        yield draw(*weights.shape), draw(*probs.shape), probs, experts, norm_topk_prob
+
+
+def grouped_experts(dtype, grad=True):
+    """Experts without tokens (1 and 3 of 4), all choices on one, no tokens at all; views."""
+    draw, draw_weights = Draw(dtype), Draw(torch.float64 if dtype == torch.float64 else torch.float32)
+
+    def stacks():
+        return draw(4, 6, 5, requires_grad=grad), draw(4, 5, 3, requires_grad=grad)
+
+    some, one, none = torch.tensor([[0, 2], [2, 0], [2, 2]]), torch.full((3, 1), 3), torch.empty(0, 2, dtype=torch.int64)
+    yield draw(3, 5, requires_grad=grad), *stacks(), some, draw_weights(3, 2, requires_grad=grad)
+    yield draw(5, 3, requires_grad=grad).t(), *stacks(), one, draw_weights(1, 3, requires_grad=grad).t()
+    yield draw(0, 5, requires_grad=grad), *stacks(), none, draw_weights(0, 2, requires_grad=grad)
+
+
+def grouped_experts_forward(dtype):
+    yield from grouped_experts(dtype, grad=False)
+
+
+def grouped_experts_backward(dtype):
+    draw = Draw(dtype)
+    for inputs in grouped_experts(dtype, grad=False):
+        yield draw(*inputs[0].shape), *inputs, ops.grouped_experts_forward(*inputs)[1]
+
+
+def grouped_experts_backward_into(dtype):
+    for add, arguments in zip([False, True, True], grouped_experts_backward(dtype)):
+        gate_up, down = arguments[2:4]
+        yield *arguments, torch.zeros_like(gate_up), add, torch.zeros_like(down), not add

@@ -34,12 +34,17 @@ def is_leaf_input(value):
     return isinstance(value, torch.Tensor) and value.requires_grad
 
 
+def floating(outputs):
+    return tuple(y for y in ([outputs] if isinstance(outputs, torch.Tensor) else outputs) if y.is_floating_point())
+
+
 @pytest.mark.parametrize("name", sorted(op_samples.DIFFERENTIABLE))
 def test_gradients_equal_finite_differences(name):
     op = getattr(ops, name)
     for arguments in samples(name, torch.float64):
         assert any(map(is_leaf_input, arguments))
-        assert torch.autograd.gradcheck(op, arguments, eps=1e-6, atol=1e-6)
+        # gradcheck stumbles over outputs of whole numbers, such as chosen experts.
+        assert torch.autograd.gradcheck(lambda *inputs: floating(op(*inputs)), arguments, eps=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
