@@ -32,7 +32,26 @@ bool is_one_piece(const PieceStarts& pieces) {
 
 }  // namespace
 
-at::Tensor attention(const at::Tensor& q_bhsd, const at::Tensor& k_bksd, const at::Tensor& v_bksd, const PieceStarts& pieces) {
+at::Tensor first_visible(const PieceStarts& pieces, int64_t length) {
+  if (pieces.empty()) return {};
+  at::Tensor result = at::empty({static_cast<int64_t>(pieces.size()), length}, at::kLong);
+  int64_t* row = result.data_ptr<int64_t>();
+  for (const auto& starts : pieces) {
+    for (size_t piece = 0; piece < starts.size(); ++piece) {
+      const int64_t end = piece + 1 < starts.size() ? starts[piece + 1] : length;
+      std::fill(row + starts[piece], row + end, starts[piece]);
+    }
+    row += length;
+  }
+  return result;
+}
+
+at::Tensor attention(const at::Tensor& q_bhsd, const at::Tensor& k_bksd, const at::Tensor& v_bksd, const PieceStarts& pieces,
+                     Implementation implementation) {
+  if (implementation == Implementation::kFused) {
+    const at::Tensor first = is_one_piece(pieces) ? at::Tensor() : first_visible(pieces, q_bhsd.size(2)).to(q_bhsd.device());
+    return fused_attention(q_bhsd, k_bksd, v_bksd, first);
+  }
   const at::Tensor k = repeat_heads(k_bksd, q_bhsd.size(1)), v = repeat_heads(v_bksd, q_bhsd.size(1));
   if (is_one_piece(pieces) && q_bhsd.size(2) % kPieceStep == 0) return causal(q_bhsd, k, v);
   // A causal call for each piece costs Σ length² instead of S², and gives a document the same bits wherever it lies in a row.

@@ -1,6 +1,7 @@
 // What the tests of ops share: gradients by finite differences, sinks, and comparisons that scale with the tensor.
 #pragma once
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
