@@ -9,7 +9,7 @@ import torch
 from trine_library import ops
 
 DIFFERENTIABLE = {
-    "rms_norm", "add_rms_norm", "rope", "qk_norm_rope", "swiglu", "linear_cross_entropy", "router", "grouped_experts",
+    "rms_norm", "add_rms_norm", "rope", "qk_norm_rope", "swiglu", "attention", "linear_cross_entropy", "router", "grouped_experts",
 }  # fmt: skip
 
 
@@ -107,6 +107,29 @@ def swiglu_backward(dtype):
     draw = Draw(dtype)
     for gate, up in swiglu(dtype, grad=False):
         yield draw(*gate.shape), gate, up
+
+
+def attention(dtype, grad=True):
+    """Heads in groups, any strides, documents, and a query that sees nothing (its first visible key lies behind it)."""
+    draw = Draw(dtype)
+    first_visible = torch.tensor([[0, 0, 2, 2, 4], [5, 0, 0, 0, 5]])
+    yield draw(2, 4, 5, 6, requires_grad=grad), *(draw(2, 2, 5, 6, requires_grad=grad) for _ in range(2))
+    by_token = [draw(2, 5, heads, 8, requires_grad=grad).transpose(1, 2) for heads in (4, 2, 2)]
+    yield *by_token, first_visible
+    yield *(draw(1, 3, 3, 4, requires_grad=grad).transpose(2, 3) for _ in range(3)), None
+    yield *(draw(0, 2, 5, 6, requires_grad=grad) for _ in range(3)), None
+
+
+def attention_forward(dtype):
+    yield from attention(dtype, grad=False)
+
+
+def attention_backward(dtype):
+    draw = Draw(dtype)
+    for q, k, v, *rest in attention(dtype, grad=False):
+        first_visible = rest[0] if rest else None
+        out, lse = ops.attention_forward(q, k, v, first_visible)
+        yield draw(*q.shape), q, k, v, out, lse, first_visible
 
 
 LABELS = torch.tensor([3, -100, 0, 10, 3, -100])
