@@ -65,18 +65,30 @@ TRINE_INLINE Direction direction_of(uint32_t word) {
           .sine = std::bit_cast<double>(std::bit_cast<uint64_t>(swap ? cosine : sine) ^ sine_sign)};
 }
 
-constexpr int64_t kLanes = 64;  // blocks worked on together
+using Key = std::array<uint32_t, 2>;
+constexpr int64_t kLanes = kWordBlocks;  // blocks worked on together
 
-TRINE_INLINE void draw(std::array<uint32_t, 2> key, uint64_t stream, uint64_t first_block, int64_t num_blocks, float* out) {
+TRINE_INLINE void draw_lanes(Key key, uint64_t stream, uint64_t first_block, uint32_t (*words)[kLanes]) {
+  const auto stream_low = static_cast<uint32_t>(stream), stream_high = static_cast<uint32_t>(stream >> 32);
+  for (int64_t i = 0; i < kLanes; ++i) {
+    const uint64_t block = first_block + static_cast<uint64_t>(i);
+    const Philox4 word = philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), stream_low, stream_high}, key);
+    for (int k = 0; k < 4; ++k) words[k][i] = word[static_cast<size_t>(k)];
+  }
+}
+
+TRINE_AVX512 void draw_lanes_avx512(Key key, uint64_t stream, uint64_t first_block, uint32_t (*words)[kLanes]) {
+  draw_lanes(key, stream, first_block, words);
+}
+TRINE_AVX2 void draw_lanes_avx2(Key key, uint64_t stream, uint64_t first_block, uint32_t (*words)[kLanes]) {
+  draw_lanes(key, stream, first_block, words);
+}
+
+TRINE_INLINE void draw(Key key, uint64_t stream, uint64_t first_block, int64_t num_blocks, float* out) {
   uint32_t words[4][kLanes];
   float values[4][kLanes];
-  const auto stream_low = static_cast<uint32_t>(stream), stream_high = static_cast<uint32_t>(stream >> 32);
   for (int64_t begin = 0; begin < num_blocks; begin += kLanes) {
-    for (int64_t i = 0; i < kLanes; ++i) {
-      const uint64_t block = first_block + static_cast<uint64_t>(begin + i);
-      const Philox4 word = philox({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), stream_low, stream_high}, key);
-      for (int k = 0; k < 4; ++k) words[k][i] = word[static_cast<size_t>(k)];
-    }
+    draw_lanes(key, stream, first_block + static_cast<uint64_t>(begin), words);
     for (int pair = 0; pair < 4; pair += 2) {
       for (int64_t i = 0; i < kLanes; ++i) {
         const double radius = radius_of(words[pair][i]);
@@ -92,7 +104,6 @@ TRINE_INLINE void draw(std::array<uint32_t, 2> key, uint64_t stream, uint64_t fi
   }
 }
 
-using Key = std::array<uint32_t, 2>;
 TRINE_AVX512 void draw_avx512(Key key, uint64_t stream, uint64_t first_block, int64_t num_blocks, float* out) {
   draw(key, stream, first_block, num_blocks, out);
 }
@@ -110,6 +121,15 @@ void draw_normals(std::array<uint32_t, 2> key, uint64_t stream, uint64_t first_b
     case InstructionSet::kAvx512: return draw_avx512(key, stream, first_block, num_blocks, out);
     case InstructionSet::kAvx2: return draw_avx2(key, stream, first_block, num_blocks, out);
     case InstructionSet::kPortable: return draw(key, stream, first_block, num_blocks, out);
+  }
+}
+
+void draw_words(Key key, uint64_t stream, uint64_t first_block, uint32_t (*words)[kWordBlocks], InstructionSet set) {
+  switch (set) {
+    case InstructionSet::kAvx512Bf16:
+    case InstructionSet::kAvx512: return draw_lanes_avx512(key, stream, first_block, words);
+    case InstructionSet::kAvx2: return draw_lanes_avx2(key, stream, first_block, words);
+    case InstructionSet::kPortable: return draw_lanes(key, stream, first_block, words);
   }
 }
 

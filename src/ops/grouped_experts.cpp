@@ -6,6 +6,7 @@
 
 #include "ops/expert_order_cpu.h"
 #include "ops/grouped_experts_parts.h"
+#include "ops/in_place.h"
 #include "ops/tensor_values.h"
 
 namespace trine {
@@ -141,8 +142,9 @@ TORCH_LIBRARY_IMPL(trine, Autograd, m) {
   });
   m.impl("grouped_experts_forward", torch::autograd::autogradNotImplementedFallback());
   m.impl("grouped_experts_backward", torch::autograd::autogradNotImplementedFallback());
-  m.impl("grouped_experts_backward_into", torch::autograd::autogradNotImplementedFallback());
+  m.impl("grouped_experts_backward_into", without_gradients());
 }
+TORCH_LIBRARY_IMPL(trine, ADInplaceOrView, m) { m.impl("grouped_experts_backward_into", counted_writes()); }
 TORCH_LIBRARY_IMPL(trine, CompositeExplicitAutograd, m) {
   m.impl("grouped_experts",
          [](T x, T gate_up, T down, T experts, T weights) { return std::get<0>(call_forward(x, gate_up, down, experts, weights)); });

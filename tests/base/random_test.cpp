@@ -70,6 +70,20 @@ TEST(CounterRandom, NormalValuesDoNotDependOnCutsOrInstructionSet) {
   }
 }
 
+TEST(CounterRandom, WordsAreThoseOfTheBlocksFromEveryInstructionSet) {
+  constexpr uint64_t kFirst = (uint64_t{5} << 32) - 3, kStream = (uint64_t{7} << 32) + 9;  // across the low word's end
+  for (InstructionSet set : {InstructionSet::kPortable, InstructionSet::kAvx2, InstructionSet::kAvx512}) {
+    if (set > instruction_set()) continue;
+    uint32_t words[4][kWordBlocks];
+    draw_words({1, 2}, kStream, kFirst, words, set);
+    for (size_t i = 0; i < kWordBlocks; ++i) {
+      const uint64_t block = kFirst + i;
+      const Philox4 expected = philox4x32({static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32), 9, 7}, {1, 2});
+      for (size_t k = 0; k < 4; ++k) ASSERT_EQ(words[k][i], expected[k]) << i << ", " << k;
+    }
+  }
+}
+
 TEST(CounterRandom, NormalValuesHaveMeanZeroAndVarianceOne) {
   const CounterRandom random(42, "model.embed_tokens.weight");
   double sum = 0, squares = 0;

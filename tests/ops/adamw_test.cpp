@@ -69,6 +69,46 @@ TEST(AdamW, EveryCombinationOfDtypesRoundsTheFp32ResultOnce) {
   }
 }
 
+TEST(AdamW, BothImplementationsGiveTheSameMomentsAndNeighbouringParameters) {
+  constexpr int64_t kCount = (int64_t{1} << 16) + 77;  // several threads' worth
+  for (at::ScalarType p_type : {at::kFloat, at::kBFloat16}) {
+    for (at::ScalarType g_type : {at::kFloat, at::kBFloat16}) {
+      for (at::ScalarType m_type : {at::kFloat, at::kBFloat16}) {
+        SCOPED_TRACE(std::string(c10::toString(p_type)) + ", " + c10::toString(g_type) + ", " + c10::toString(m_type));
+        at::Tensor p = random_tensor({kCount}, 1, p_type), m = random_tensor({kCount}, 2, m_type) * 0.01;
+        at::Tensor v = random_tensor({kCount}, 3, m_type).square() * 1e-4 + 1e-6;
+        at::Tensor their_p = p.clone(), their_m = m.clone(), their_v = v.clone();
+        AdamWStep settings = kSettings;
+        settings.clip_factor = 0.3;
+        for (settings.step = 1; settings.step <= 3; ++settings.step) {
+          const at::Tensor g = gradient_of_step(settings.step, kCount, g_type);
+          adamw_(p, g, m, v, settings, Implementation::kFused);
+          adamw_(their_p, g, their_m, their_v, settings, Implementation::kReference);
+        }
+        // torch's root of fp32 values is not always the nearest one.
+        EXPECT_TRUE(at::allclose(p, their_p, p_type == at::kFloat ? 3e-7 : 1.0 / 128, 3e-8));
+        EXPECT_LT(p.ne(their_p).to(at::kDouble).mean().item<double>(), 1e-3);
+        EXPECT_TRUE(at::equal(m, their_m));
+        EXPECT_TRUE(at::equal(v, their_v));
+      }
+    }
+  }
+}
+
+TEST(AdamW, Float64IsComputedInFloat64) {
+  constexpr int64_t kCount = 1000;
+  at::Tensor p = random_tensor({kCount}, 1), m = random_tensor({kCount}, 2) * 0.01, v = random_tensor({kCount}, 3).square() * 1e-4;
+  at::Tensor expected_p = p.clone(), expected_m = m.clone(), expected_v = v.clone();
+  AdamWStep settings = kSettings;
+  settings.step = 7;
+  const at::Tensor g = gradient_of_step(7, kCount, at::kDouble);
+  adamw_(p, g, m, v, settings);
+  plain_adamw(expected_p, g, expected_m, expected_v, settings);
+  EXPECT_TRUE(at::allclose(p, expected_p, 1e-14, 1e-15));
+  EXPECT_TRUE(at::allclose(m, expected_m, 1e-14, 1e-15));
+  EXPECT_TRUE(at::allclose(v, expected_v, 1e-14, 1e-15));
+}
+
 // A step that is exactly −lr: a gradient whose second moment has reached its square, without decay.
 double after_100_updates(at::ScalarType dtype) {
   at::Tensor parameter = at::ones({1}, dtype), m = at::ones({1}), v = at::ones({1});
@@ -89,7 +129,12 @@ TEST(AdamW, RefusesTensorsThatDoNotBelongTogether) {
   EXPECT_THROW(adamw_(p, at::zeros({4}), m, short_v, kSettings), c10::Error);
   EXPECT_THROW(adamw_(p, at::zeros({4}), m, half_v, kSettings), c10::Error);
   EXPECT_THROW(adamw_(p, strided, m, v, kSettings), c10::Error);
-  EXPECT_THROW(adamw_(p, at::zeros({4}, at::kDouble), m, v, kSettings), c10::Error);
+  EXPECT_THROW(adamw_(p, at::zeros({4}, at::kLong), m, v, kSettings), c10::Error);
+  AdamWStep step_0 = kSettings, rounded = kSettings;
+  step_0.step = 0;
+  EXPECT_THROW(adamw_(p, at::zeros({4}), m, v, step_0), c10::Error);
+  rounded.rounding_seed = 1;
+  EXPECT_THROW(adamw_(p, at::zeros({4}), m, v, rounded), c10::Error) << "an fp32 parameter loses nothing that rounding could keep";
 }
 
 template <class P, class G, class M>
@@ -99,7 +144,7 @@ void check_instruction_sets() {
     const at::Tensor drawn = random_tensor({kCount}, seed, at::kFloat).abs_().mul_(factor);
     for (int64_t i = 0; i < kCount; ++i) store(values[static_cast<size_t>(i)], drawn.data_ptr<float>()[i]);
   };
-  const AdamWFactors factors{.clip = 0.7f, .decay = 0.999f, .one_minus_beta1 = 0.1f, .beta2 = 0.95f, .one_minus_beta2 = 0.05f,
+  const AdamWFactors<float> factors{.clip = 0.7f, .decay = 0.999f, .one_minus_beta1 = 0.1f, .beta2 = 0.95f, .one_minus_beta2 = 0.05f,
                              .step_size = 0.01f, .inverse_sqrt_bias2 = 1.5f, .eps = 1e-8f};
   std::vector<G> g(kCount);
   fill(g, 1, 0.1);

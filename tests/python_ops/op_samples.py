@@ -197,3 +197,14 @@ def grouped_experts_backward_into(dtype):
     for add, arguments in zip([False, True, True], grouped_experts_backward(dtype)):
         gate_up, down = arguments[2:4]
         yield *arguments, torch.zeros_like(gate_up), add, torch.zeros_like(down), not add
+
+
+def adamw_(dtype):
+    """Parameters, gradients and moments of every dtype they come in together; with and without random rounding of a bf16 parameter."""
+    draw, wide = Draw(dtype), Draw(torch.float32)
+    settings = (3e-3, 0.9, 0.95, 1e-8, 0.1)
+    yield draw(3, 4), draw(3, 4), draw(3, 4), draw(3, 4).square(), 1, *settings
+    yield draw(7), wide(7), wide(7), wide(7).square(), 5, *settings, 0.5
+    yield draw(0), draw(0), draw(0), draw(0), 1, *settings
+    if dtype == torch.bfloat16:
+        yield draw(3, 4), draw(3, 4), wide(3, 4), wide(3, 4).square(), 2, *settings, 1.0, 2**63 - 1, 1000
