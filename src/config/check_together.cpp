@@ -42,6 +42,14 @@ class TogetherChecks {
     }
   }
 
+  void check_rounding() const {
+    if (config_.optimizer.stochastic_rounding && config_.training.dtype != "bfloat16") {
+      fail({"optimizer.stochastic_rounding", "training.dtype"},
+           "{} master weights keep small updates, and only bfloat16 ones can be rounded at random. Leave it off, or set "
+           "training.dtype = \"bfloat16\".", config_.training.dtype);
+    }
+  }
+
   void check_schedule() const {
     const int64_t steps = config_.training.steps, warmup = config_.lr_scheduler.warmup_steps;
     const int64_t decay =
@@ -182,6 +190,7 @@ void check_together(const Config& config, const Origins& origins) {
   const TogetherChecks checks(config, origins);
   checks.check_batches();
   checks.check_dtypes();
+  checks.check_rounding();
   checks.check_schedule();
   checks.check_data();
   checks.check_checkpoint();

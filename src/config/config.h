@@ -82,6 +82,7 @@ struct OptimizerConfig {
   std::string name;  // AdamW
   double lr = 0, beta1 = 0, beta2 = 0, eps = 0, weight_decay = 0;
   std::string state_dtype;                 // float32 | bfloat16
+  bool stochastic_rounding = false;        // of bfloat16 master weights
   std::vector<std::string> no_decay;       // name patterns of parameters without weight decay
 };
 

@@ -172,6 +172,8 @@ OptionSection optimizer_options() {
       .option("weight_decay", &S::weight_decay, 0.1, at_least(0), "decoupled weight decay, times the learning rate")
       .option("state_dtype", &S::state_dtype, "float32", one_of({"float32", "bfloat16"}),
               "of the moments; bfloat16 halves them and rounds them")
+      .option("stochastic_rounding", &S::stochastic_rounding, false, anything(),
+              "round bfloat16 master weights up or down at random, so that small updates add up in the mean")
       .option("no_decay", &S::no_decay, {"*norm.weight"}, anything(), "name patterns of parameters without weight decay");
 }
 
@@ -228,7 +230,7 @@ OptionSection profiling_options() {
 OptionSection debug_options() {
   using S = DebugConfig;
   return SectionOf("debug", &Config::debug, "Randomness.")
-      .option("seed", &S::seed, 42, at_least(0), "of initial weights and data order")
+      .option("seed", &S::seed, 42, at_least(0), "of initial weights, data order and stochastic rounding")
       .option("deterministic", &S::deterministic, false, anything(), "refuse operations whose result may vary");
 }
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/errors.h"
+#include "base/random.h"
 #include "ops/adamw.h"
 #include "ops/grad_norm.h"
 
@@ -27,12 +28,15 @@ bool matches_pattern(std::string_view name, std::string_view pattern) {
   return p == pattern.size();
 }
 
-AdamWOptimizer::AdamWOptimizer(Model& model, const OptimizerConfig& config) : model_(model), config_(config) {
+AdamWOptimizer::AdamWOptimizer(Model& model, const OptimizerConfig& config, uint64_t seed) : model_(model), config_(config), seed_(seed) {
   const at::ScalarType dtype = config.state_dtype == "bfloat16" ? at::kBFloat16 : at::kFloat;
   for (auto& segment : model.segments()) {
     const int64_t size = segment->unit().flat_size();
     moments_.push_back({allocate_flat(size, dtype), allocate_flat(size, dtype)});
     for (const auto& parameter : segment->unit().parameters()) ++(decays(parameter->name) ? num_decayed_ : num_not_decayed_);
+  }
+  if (const auto master = model.segments().front()->unit().dtypes().master; config.stochastic_rounding && master != at::kBFloat16) {
+    throw UserError("optimizer.stochastic_rounding: bfloat16 master weights expected (training.dtype), found {}", c10::toString(master));
   }
   for (const std::string& pattern : config.no_decay) {
     std::vector<std::string> names;
@@ -77,6 +81,9 @@ void AdamWOptimizer::step(int64_t step, double lr, double clip_factor) {
     ParameterUnit& unit = model_.segments()[i]->unit();
     for (const auto& parameter : unit.parameters()) {
       update.weight_decay = decays(parameter->name) ? config_.weight_decay : 0;
+      if (config_.stochastic_rounding) {
+        update.rounding_seed = static_cast<int64_t>(CounterRandom(seed_, "stochastic rounding of " + parameter->name).bits(0));
+      }
       at::Tensor master = parameter->master.view({-1});
       Moments state = moments(i, *parameter);
       adamw_(master, parameter->gradient.view({-1}), state.exp_avg, state.exp_avg_sq, update);

@@ -16,9 +16,9 @@ bool matches_pattern(std::string_view name, std::string_view pattern);
 
 class AdamWOptimizer {
  public:
-  // Allocates zero moments in optimizer.state_dtype beside each unit's master buffer. Throws UserError if a no_decay pattern matches
-  // no parameter.
-  AdamWOptimizer(Model& model, const OptimizerConfig& config);
+  // Allocates zero moments in optimizer.state_dtype beside each unit's master buffer. `seed` is that of stochastic rounding. Throws
+  // UserError if a no_decay pattern matches no parameter, and for stochastic rounding of masters that are not bfloat16.
+  AdamWOptimizer(Model& model, const OptimizerConfig& config, uint64_t seed = 0);
 
   // The Euclidean norm of all gradients, accumulated in double.
   double gradient_norm();
@@ -40,6 +40,7 @@ class AdamWOptimizer {
 
   Model& model_;
   OptimizerConfig config_;
+  uint64_t seed_;
   std::vector<Moments> moments_;  // beside the model's segments
   int64_t num_decayed_ = 0, num_not_decayed_ = 0;
 };

@@ -68,8 +68,11 @@ void log_run(const Config& config, const ModelArgs& args, const BatchPlan& plan,
   log::info("kernels: {}; dtypes: master {}, compute {}, gradients {}, optimiser state {}; activation checkpointing: {}",
             config.model.kernels, training.dtype, training.mixed_precision_param,
             dtypes.gradient == at::kBFloat16 ? "bfloat16" : "float32", config.optimizer.state_dtype, config.activation_checkpoint.mode);
-  if (training.dtype == "bfloat16") {
-    log::warning("pure bfloat16 training: updates smaller than 1/256 of a weight round away, and the loss may stop falling early");
+  if (config.optimizer.stochastic_rounding) {
+    log::info("bfloat16 master weights are rounded up or down at random (optimizer.stochastic_rounding)");
+  } else if (training.dtype == "bfloat16") {
+    log::warning("pure bfloat16 training: updates smaller than 1/256 of a weight round away, and the loss may stop falling early. "
+                 "optimizer.stochastic_rounding keeps them in the mean.");
   }
   const ModelCounts counts = count(args);
   log::info("FLOPs per token: {:.4g} (attention not halved for causality; halved: {:.4g})", counts.flops_per_token(training.seq_len),

@@ -91,7 +91,7 @@ Trainer::Trainer(const Config& config, const ModelArgs& args)
       folder_(config.job.dump_folder),
       tokenizer_(Tokenizer::from_folder(config.model.hf_assets_path)),
       model_(args, build_spec(args), choose_dtypes(config.training, plan_)),
-      optimizer_(model_, config.optimizer),
+      optimizer_(model_, config.optimizer, static_cast<uint64_t>(config.debug.seed)),
       schedule_(schedule_options(config)),
       executor_(model_, config.activation_checkpoint) {
   check_vocabulary(tokenizer_, args);

@@ -46,6 +46,7 @@ Json settings_json(const Config& config) {
           {"optimizer.beta2", config.optimizer.beta2},
           {"optimizer.eps", config.optimizer.eps},
           {"optimizer.weight_decay", config.optimizer.weight_decay},
+          {"optimizer.stochastic_rounding", config.optimizer.stochastic_rounding},
           {"training.max_norm", config.training.max_norm},
           {"training.seq_len", config.training.seq_len},
           {"training.global_batch_size", config.training.global_batch_size},

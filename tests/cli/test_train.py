@@ -76,6 +76,27 @@ def test_resuming_twice_equals_an_uninterrupted_run_to_the_last_bit(trine, recip
     assert hashes(whole / "checkpoint/step-20") == hashes(parts / "checkpoint/step-20")
 
 
+def test_stochastic_rounding_trains_where_rounding_to_nearest_stands_still_and_resumes_exactly(trine, recipe, tmp_path):  # E8, D5
+    options = ["--training.dtype", "bfloat16", "--training.mixed_precision_param", "bfloat16", "--optimizer.lr", 1e-4,
+               "--lr_scheduler.warmup_steps", 0, "--training.steps", 6, "--checkpoint.interval", 3]
+    whole, parts, nearest = (tmp_path / name for name in ("whole", "parts", "nearest"))
+    for run in (whole, parts):
+        done = trine("train", recipe, *options, "--optimizer.stochastic_rounding", "--job.dump_folder", run)
+        assert done.returncode == 0 and "rounded up or down at random" in done.stderr and "round away" not in done.stderr
+    keep_only(parts, 3)
+    assert trine("train", recipe, *options, "--optimizer.stochastic_rounding", "--job.dump_folder", parts).returncode == 0
+    assert hashes(whole / "checkpoint/step-6") == hashes(parts / "checkpoint/step-6")
+
+    done = trine("train", recipe, *options, "--job.dump_folder", nearest)
+    assert done.returncode == 0 and "round away" in done.stderr
+    values = {}
+    for run in (whole, nearest):
+        with safe_open(run / "checkpoint/step-6/master-00000.safetensors", "pt") as file:
+            values[run] = set(file.get_tensor("model.layers.0.input_layernorm.weight").tolist())
+    assert values[nearest] == {1.0}  # no update of 1e-4 reaches half of the way to 255/256
+    assert len(values[whole]) > 1
+
+
 def test_kill_9_at_any_moment_loses_at_most_the_steps_since_the_last_save(trine, recipe, tmp_path):  # I1
     options = ["--training.steps", 30, "--checkpoint.interval", 2, "--checkpoint.keep_latest_k", 2]
     whole, killed = tmp_path / "whole", tmp_path / "killed"

@@ -30,6 +30,12 @@ TEST(Together, DtypesThatGiveUpMoreThanTheySaySoAreRefused) {
   EXPECT_EQ(option_error({"--training.mixed_precision_param=float32"}), "no error");
 }
 
+TEST(Together, OnlyBf16MasterWeightsAreRoundedAtRandom) {
+  EXPECT_THAT(option_error({"--optimizer.stochastic_rounding"}),
+              AllOf(HasSubstr("optimizer.stochastic_rounding (command line)"), HasSubstr("float32 master"), HasSubstr("bfloat16")));
+  EXPECT_EQ(option_error({"--optimizer.stochastic_rounding", "--training.dtype=bfloat16"}), "no error");
+}
+
 TEST(Together, DatasetsAndPathsGoWithEachOther) {
   EXPECT_THAT(option_error({"--dataloader.dataset=c4_test"}), AllOf(HasSubstr("dataloader.dataset_path"), HasSubstr("sample")));
   EXPECT_THAT(option_error({"--dataloader.dataset=jsonl"}), HasSubstr("give the files as dataloader.dataset_path"));
