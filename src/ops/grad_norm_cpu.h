@@ -1,4 +1,4 @@
-// The CPU kernel behind sum_of_squares.
+// The CPU kernel behind grad_norm.
 #pragma once
 
 #include <cstdint>

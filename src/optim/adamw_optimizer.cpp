@@ -1,7 +1,5 @@
 #include "optim/adamw_optimizer.h"
 
-#include <cmath>
-
 #include "base/errors.h"
 #include "base/random.h"
 #include "ops/adamw.h"
@@ -57,13 +55,9 @@ bool AdamWOptimizer::decays(const std::string& name) const {
 }
 
 double AdamWOptimizer::gradient_norm() {
-  double squares = 0;
-  for (auto& segment : model_.segments()) {
-    for (const auto& parameter : segment->unit().parameters()) {
-      squares += sum_of_squares(parameter->gradient);
-    }
-  }
-  return std::sqrt(squares);
+  std::vector<at::Tensor> gradients;
+  for (const Parameter* parameter : model_.parameters()) gradients.push_back(parameter->gradient);
+  return grad_norm(gradients);
 }
 
 std::string AdamWOptimizer::first_non_finite_gradient() {

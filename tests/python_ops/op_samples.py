@@ -208,3 +208,8 @@ def adamw_(dtype):
     yield draw(0), draw(0), draw(0), draw(0), 1, *settings
     if dtype == torch.bfloat16:
         yield draw(3, 4), draw(3, 4), wide(3, 4), wide(3, 4).square(), 2, *settings, 1.0, 2**63 - 1, 1000
+
+
+def grad_norm(dtype):
+    draw = Draw(dtype)
+    yield ([draw(3, 4), draw(5, 2).t(), draw(0), Draw(torch.float32)(7)],)

@@ -1,4 +1,4 @@
-"""adamw_ against torch's optimizer."""
+"""adamw_ against torch's optimizer, grad_norm against its clipping."""
 
 import pytest
 import torch
@@ -58,3 +58,26 @@ def test_a_compiled_update_equals_an_eager_one():
     for eager, compiled in zip(*results, strict=True):
         assert torch.equal(eager, compiled)
     assert not torch.equal(results[0][1], start)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_grad_norm_is_that_of_torchs_clipping(dtype):
+    generator = torch.Generator().manual_seed(1)
+    parameters = [torch.nn.Parameter(torch.zeros(shape, dtype=dtype)) for shape in ((300, 70), (5,), (0, 3), (4, 4, 4))]
+    for parameter in parameters:
+        parameter.grad = torch.randn(parameter.shape, generator=generator, dtype=torch.float64).to(dtype)
+    norm = ops.grad_norm([parameter.grad for parameter in parameters])
+    assert norm.dtype == torch.float64 and norm.shape == ()
+    theirs = torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+    assert norm.item() == pytest.approx(theirs.item(), rel=1e-12 if dtype == torch.float64 else 1e-6)
+
+
+@pytest.mark.parametrize("bad", [float("inf"), float("-inf"), float("nan"), 2e19])
+def test_grad_norm_is_as_bad_as_torchs(bad):
+    parameter = torch.nn.Parameter(torch.zeros(100))
+    parameter.grad = torch.ones(100)
+    parameter.grad[57] = bad
+    norm = ops.grad_norm([parameter.grad])
+    theirs = torch.nn.utils.clip_grad_norm_([parameter], 1.0)
+    assert norm.item() == theirs.item() or (norm.isnan() and theirs.isnan())
+    assert not norm.isfinite()
