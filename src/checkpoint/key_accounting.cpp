@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/errors.h"
+#include "checkpoint/expert_names.h"
 
 namespace trine {
 namespace {
@@ -16,17 +17,29 @@ constexpr std::string_view kFrequencies = ".rotary_emb.inv_freq";
 void append(std::string& message, const char* title, const std::vector<std::string>& names, const std::vector<std::string>& others) {
   if (names.empty()) return;
   message += fmt::format("\n  {}:", title);
-  for (size_t i = 0; i < std::min(names.size(), kExamples); ++i) {
-    const std::string near = nearest(names[i], others);
-    message += fmt::format("{} {}{}", i ? "," : "", names[i], near.empty() ? "" : fmt::format(" (there is {})", near));
+  size_t unnamed = names.size();
+  const std::vector<ExpertGroup> groups = group_experts(names);
+  for (size_t i = 0; i < std::min(groups.size(), kExamples); ++i) {
+    const std::string near = nearest(names[groups[i].members[0]], others);
+    message += fmt::format("{} {}{}", i ? "," : "", groups[i].text, near.empty() ? "" : fmt::format(" (there is {})", near));
+    unnamed -= groups[i].members.size();
   }
-  if (names.size() > kExamples) message += fmt::format(", and {} more", names.size() - kExamples);
+  if (unnamed) message += fmt::format(", and {} more", unnamed);
 }
 
 bool any_ends_with(const std::vector<std::string>& names, std::initializer_list<std::string_view> endings) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     return std::any_of(endings.begin(), endings.end(), [&](std::string_view ending) { return name.ends_with(ending); });
   });
+}
+
+bool any_expert(const std::vector<std::string>& names) {
+  return std::any_of(names.begin(), names.end(), [](const std::string& name) { return parse_expert_name(name).has_value(); });
+}
+
+// Matrices of feed-forwards without experts.
+bool any_dense(const std::vector<std::string>& names) {
+  return any_ends_with(names, {".mlp.gate_proj.weight", ".mlp.up_proj.weight", ".mlp.down_proj.weight"});
 }
 
 }  // namespace
@@ -69,6 +82,9 @@ std::string explain(const KeyAccount& account, const WeightSource& source) {
   if (any_ends_with(account.unexpected, {".bias"})) {
     message += "\n  The model that config.json describes has no biases; a file with biases is of another architecture.";
   }
+  if (any_expert(account.missing) != any_expert(account.unexpected) && any_dense(account.missing) != any_dense(account.unexpected)) {
+    message += "\n  Other layers have experts than config.json says; its decoder_sparse_step and mlp_only_layers decide which do.";
+  }
   if (any_ends_with(account.unexpected, {"_scale", "_scale_inv", ".qweight"})) {
     message += "\n  These are quantised weights; Trine loads float32, bfloat16 and float16.";
   }
@@ -76,8 +92,14 @@ std::string explain(const KeyAccount& account, const WeightSource& source) {
 }
 
 std::string first_few(const std::vector<std::string>& names) {
-  const std::vector<std::string> first(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kExamples)));
-  return fmt::format("{}{}", fmt::join(first, ", "), names.size() > kExamples ? fmt::format(" and {} more", names.size() - kExamples) : "");
+  std::vector<std::string> first;
+  size_t unnamed = names.size();
+  for (const ExpertGroup& group : group_experts(names)) {
+    if (first.size() == kExamples) break;
+    first.push_back(group.text);
+    unnamed -= group.members.size();
+  }
+  return fmt::format("{}{}", fmt::join(first, ", "), unnamed ? fmt::format(" and {} more", unnamed) : "");
 }
 
 }  // namespace trine

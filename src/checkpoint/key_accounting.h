@@ -29,7 +29,8 @@ KeyAccount account_keys(const WeightSource& source, const std::map<std::string, 
 // What does not fit, with counts, examples, nearest names and what they hint at. For an account that does not fit.
 std::string explain(const KeyAccount& account, const WeightSource& source);
 
-// The first five names, and how many more there are: "a, b, c, d, e and 4 more".
+// The first five names, and how many more there are: "a, b, c, d, e and 4 more". Experts of a layer count as one name here, and in
+// explain(): "model.layers.0.mlp.experts.{0..63}.gate_proj.weight".
 std::string first_few(const std::vector<std::string>& names);
 
 }  // namespace trine

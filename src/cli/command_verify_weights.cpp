@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/format.h"
 #include "base/json.h"
+#include "checkpoint/expert_names.h"
 #include "cli/arguments.h"
 #include "cli/command_verify.h"
 #include "verify/weights.h"
@@ -56,7 +57,7 @@ void print(const WeightComparison& comparison) {
   for (const auto& [title, names] :
        {std::pair("only in the first", &comparison.only_in_a), std::pair("only in the second", &comparison.only_in_b),
         std::pair("other shape", &comparison.other_shape)}) {
-    for (const std::string& name : *names) fmt::print("{}: {}\n", title, name);
+    for (const ExpertGroup& group : group_experts(*names)) fmt::print("{}: {}\n", title, group.text);
   }
   for (const std::string& note : comparison.notes) fmt::print("note  {}\n", note);
 }
