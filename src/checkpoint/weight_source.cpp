@@ -2,6 +2,7 @@
 
 #include "base/errors.h"
 #include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/expert_layout.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/store.h"
 
@@ -31,7 +32,7 @@ std::unique_ptr<WeightSource> open_weights(const fs::path& path) {
     if (!newest) throw UserError("{} holds no complete checkpoint", folder.string());
     return std::make_unique<CheckpointWeights>(std::move(*newest));
   }
-  return std::make_unique<HfWeights>(path);
+  return split_fused_experts(std::make_unique<HfWeights>(path));
 }
 
 }  // namespace trine

@@ -36,12 +36,15 @@ class WeightSource {
   using Take = std::function<void(int64_t first, std::span<const std::byte> bytes)>;
   virtual void visit(const StoredTensor& tensor, int64_t first, int64_t last, const Take& take) const = 0;
 
+  // What lies in the files, if this shows it in another form (expert_layout.h); else this.
+  virtual const WeightSource& stored() const { return *this; }
+
   const StoredTensor* find(std::string_view name) const;  // null if absent
   std::vector<std::string> names() const;
 };
 
 // Opens what `path` holds: a safetensors file, a Hugging Face folder, a checkpoint (`.../step-N`), or a run folder (its newest complete
-// checkpoint). Throws UserError if it is none of these.
+// checkpoint). Experts that files store fused are shown one by one. Throws UserError if it is none of these.
 std::unique_ptr<WeightSource> open_weights(const std::filesystem::path& path);
 
 }  // namespace trine

@@ -3,12 +3,15 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/errors.h"
 #include "base/format.h"
 #include "base/json.h"
 #include "checkpoint/checkpoint_folder.h"
+#include "checkpoint/expert_layout.h"
+#include "checkpoint/expert_names.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/store.h"
 #include "cli/arguments.h"
@@ -49,7 +52,8 @@ void add_config(OrderedJson& facts, const fs::path& config) {
 }
 
 OrderedJson inspect_model(const fs::path& path) {
-  const HfWeights weights(path);
+  auto files = std::make_unique<HfWeights>(path);
+  const HfWeights& weights = *files;
   OrderedJson facts = {{"kind", fs::is_directory(path) ? "Hugging Face folder" : "safetensors file"}};
   add_config(facts, path / "config.json");
   facts["files"] = OrderedJson::array();
@@ -57,8 +61,16 @@ OrderedJson inspect_model(const fs::path& path) {
     facts["files"].push_back({{"name", file->path().filename().string()}, {"bytes", file->file_bytes()}, {"metadata", file->metadata()}});
   }
   facts["index"] = weights.has_index();
-  facts["notes"] = weights.notes();
-  add_tensors(facts, weights.tensors());
+  std::unique_ptr<WeightSource> shown = std::move(files);
+  std::string fault;
+  try {
+    shown = split_fused_experts(std::move(shown));
+  } catch (const UserError& e) {
+    fault = e.what();  // the tensors are shown as they lie in the files
+  }
+  facts["notes"] = shown->notes();
+  if (!fault.empty()) facts["notes"].push_back(fault);
+  add_tensors(facts, shown->tensors());
   return facts;
 }
 
@@ -112,18 +124,28 @@ OrderedJson inspect(const fs::path& path) {
   return inspect_model(path);
 }
 
+// A line per tensor; experts of a layer that have one type and shape share theirs.
+void print_tensors(const OrderedJson& tensors) {
+  std::vector<std::string> lines;  // the name first, where group_experts() looks for the number
+  for (const OrderedJson& tensor : tensors) {
+    lines.push_back(fmt::format("{}\n{:<6} [{}]", tensor["name"].get<std::string>(), tensor["dtype"].get<std::string>(),
+                                fmt::join(tensor["shape"].get<std::vector<int64_t>>(), ", ")));
+  }
+  for (const ExpertGroup& group : group_experts(lines)) {
+    uint64_t bytes = 0;
+    for (const size_t member : group.members) bytes += tensors[member]["bytes"].get<uint64_t>();
+    const size_t end = group.text.rfind('\n');  // a name may hold one too
+    const std::string times = group.members.size() > 1 ? fmt::format(" x {}", group.members.size()) : "";
+    fmt::print("  {:<27} {:>12}  {}\n", group.text.substr(end + 1) + times, in_bytes(bytes), group.text.substr(0, end));
+  }
+}
+
 void print(const OrderedJson& facts) {
   const auto text = [](const OrderedJson& value) { return value.get<std::string>(); };
   fmt::print("{}{}\n", text(facts["kind"]), facts.contains("step") ? fmt::format(", step {}", facts["step"].get<int64_t>()) : "");
   if (facts.contains("model")) fmt::print("{}\n", text(facts["model"]));
   if (facts.contains("model_fault")) fmt::print("config.json: {}\n", text(facts["model_fault"]));
-  if (facts.contains("tensors")) {
-    for (const OrderedJson& tensor : facts["tensors"]) {
-      fmt::print("  {:<6} {:<20} {:>12}  {}\n", text(tensor["dtype"]),
-                 fmt::format("[{}]", fmt::join(tensor["shape"].get<std::vector<int64_t>>(), ", ")),
-                 in_bytes(tensor["bytes"].get<uint64_t>()), text(tensor["name"]));
-    }
-  }
+  if (facts.contains("tensors")) print_tensors(facts["tensors"]);
   for (const OrderedJson& file : facts["files"]) fmt::print("file {}: {}\n", text(file["name"]), in_bytes(file["bytes"].get<uint64_t>()));
   if (facts.contains("tensors")) {
     std::string dtypes;

@@ -82,7 +82,7 @@ ModelFiles find_model(const fs::path& path) {
   ModelFiles files{.folder = path};
   if (fs::exists(path / "config.json")) files.config = path / "config.json";
   if (fs::exists(path / "tokenizer.json")) files.assets = path;
-  if (has_hf_weights(path)) files.weights = std::make_unique<HfWeights>(path);
+  if (has_hf_weights(path)) files.weights = open_weights(path);
   if (files.config.empty() && files.assets.empty()) {
     throw UserError("MODEL: {} is neither a Hugging Face folder (config.json), nor a run folder, nor a checkpoint", path.string());
   }

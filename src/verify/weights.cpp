@@ -40,7 +40,7 @@ int64_t check_hub_hashes(const HfWeights& weights) {
 // Opens the weights; for a checkpoint that reads and compares all hashes of the weights' files.
 std::string check_files(const fs::path& path, std::unique_ptr<WeightSource>& source) {
   source = open_weights(path);
-  const auto* hf = dynamic_cast<const HfWeights*>(source.get());
+  const auto* hf = dynamic_cast<const HfWeights*>(&source->stored());
   if (!hf) return source->description() + ", hashes equal to the manifest's";
   const int64_t hashes = check_hub_hashes(*hf);
   uint64_t bytes = 0;
@@ -52,7 +52,7 @@ std::string check_files(const fs::path& path, std::unique_ptr<WeightSource>& sou
 
 // config.json of the weights: beside them, or carried by the checkpoint.
 ModelArgs read_config(const fs::path& path, const WeightSource& source) {
-  if (const auto* checkpoint = dynamic_cast<const CheckpointWeights*>(&source)) {
+  if (const auto* checkpoint = dynamic_cast<const CheckpointWeights*>(&source.stored())) {
     return read_config_json(checkpoint->reader().folder() / "config.json");
   }
   return read_config_json((fs::is_directory(path) ? path : path.parent_path()) / "config.json");

@@ -1,14 +1,18 @@
 // A safetensors file from elsewhere: refused with a UserError, or every tensor lies inside the file and has its size, without overlap.
 //
 // The input is taken twice: as a whole file, and as the text of a header (up to the first NUL byte) with the data that follows it, so
-// that the fuzzer need not find out what a length prefix is. And once as the index of a folder.
+// that the fuzzer need not find out what a length prefix is. And once as the index of a folder. Experts that a good file has fused are
+// either refused too or taken apart into tensors that hold each of its elements once.
 #include <unistd.h>
 
 #include <cstring>
 #include <fstream>
+#include <memory>
+#include <numeric>
 
 #include "base/errors.h"
 #include "base/log.h"
+#include "checkpoint/expert_layout.h"
 #include "checkpoint/hf_folder.h"
 #include "checkpoint/safetensors.h"
 
@@ -19,6 +23,54 @@ namespace fs = std::filesystem;
 
 void require(bool holds) {
   if (!holds) std::abort();
+}
+
+// The tensors of a file that has been accepted.
+class FileWeights : public WeightSource {
+ public:
+  FileWeights(std::string_view file, const SafetensorsHeader& header) : data_(std::as_bytes(std::span(file)).subspan(header.data_start)) {
+    for (const TensorEntry& entry : header.entries) {
+      tensors_.push_back({entry.name, entry.dtype, entry.shape, "fuzz"});
+      begins_.push_back(entry.begin);
+    }
+  }
+  std::string description() const override { return "fuzz"; }
+  const std::vector<StoredTensor>& tensors() const override { return tensors_; }
+  const std::vector<std::string>& notes() const override { return notes_; }
+  void visit(const StoredTensor& tensor, int64_t first, int64_t last, const Take& take) const override {
+    const auto bits = static_cast<uint64_t>(dtype_bits(tensor.dtype));
+    require(first >= 0 && first < last && last <= element_count(tensor.shape));
+    const uint64_t begin = begins_.at(static_cast<size_t>(&tensor - tensors_.data()));
+    take(first, data_.subspan(begin + static_cast<uint64_t>(first) * bits / 8, static_cast<uint64_t>(last - first) * bits / 8));
+  }
+
+ private:
+  std::span<const std::byte> data_;
+  std::vector<StoredTensor> tensors_;
+  std::vector<uint64_t> begins_;
+  std::vector<std::string> notes_;
+};
+
+void try_experts(std::string_view file, const SafetensorsHeader& header) {
+  std::unique_ptr<WeightSource> source;
+  try {
+    source = split_fused_experts(std::make_unique<FileWeights>(file, header));
+  } catch (const UserError&) {
+    return;
+  }
+  if (!dynamic_cast<const ExpertWeights*>(source.get())) return;
+  const auto sum = [](std::span<const std::byte> bytes) {  // of all bytes: does not depend on their order
+    return std::accumulate(bytes.begin(), bytes.end(), uint64_t{0}, [](uint64_t total, std::byte b) { return total + uint64_t(b); });
+  };
+  uint64_t bytes_seen = 0, sum_seen = 0;
+  for (const StoredTensor& tensor : source->tensors()) {
+    source->visit(tensor, 0, element_count(tensor.shape), [&](int64_t, std::span<const std::byte> bytes) {
+      bytes_seen += bytes.size();
+      sum_seen += sum(bytes);
+    });
+  }
+  const std::span data = std::as_bytes(std::span(file)).subspan(header.data_start);
+  require(bytes_seen == data.size() && sum_seen == sum(data));
 }
 
 void try_file(std::string_view file) {
@@ -35,6 +87,7 @@ void try_file(std::string_view file) {
     end = entry.end;
   }
   require(header.data_start + end == file.size());
+  try_experts(file, header);
 }
 
 // A header's text as the start of a file.
