@@ -33,13 +33,28 @@ bool any_ends_with(const std::vector<std::string>& names, std::initializer_list<
   });
 }
 
-bool any_expert(const std::vector<std::string>& names) {
-  return std::any_of(names.begin(), names.end(), [](const std::string& name) { return parse_expert_name(name).has_value(); });
+// Feed-forwards ("model.layers.0.mlp") of which `names` has matrices: of experts, or of one without.
+std::set<std::string_view> feed_forwards(const std::vector<std::string>& names, bool with_experts) {
+  std::set<std::string_view> found;
+  for (const std::string_view name : names) {
+    if (const auto expert = parse_expert_name(name)) {
+      if (with_experts) found.insert(expert->experts.substr(0, expert->experts.rfind('.')));
+      continue;
+    }
+    for (const std::string_view ending : {".gate_proj.weight", ".up_proj.weight", ".down_proj.weight"}) {
+      if (!with_experts && name.ends_with(ending)) found.insert(name.substr(0, name.size() - ending.size()));
+    }
+  }
+  return found;
 }
 
-// Matrices of feed-forwards without experts.
-bool any_dense(const std::vector<std::string>& names) {
-  return any_ends_with(names, {".mlp.gate_proj.weight", ".mlp.up_proj.weight", ".mlp.down_proj.weight"});
+// Whether a layer is to have experts and has none in the file, or the reverse.
+bool another_sparse_pattern(const KeyAccount& account) {
+  const auto meet = [](const std::set<std::string_view>& a, const std::set<std::string_view>& b) {
+    return std::any_of(a.begin(), a.end(), [&](std::string_view name) { return b.contains(name); });
+  };
+  return meet(feed_forwards(account.missing, true), feed_forwards(account.unexpected, false)) ||
+         meet(feed_forwards(account.missing, false), feed_forwards(account.unexpected, true));
 }
 
 }  // namespace
@@ -82,7 +97,7 @@ std::string explain(const KeyAccount& account, const WeightSource& source) {
   if (any_ends_with(account.unexpected, {".bias"})) {
     message += "\n  The model that config.json describes has no biases; a file with biases is of another architecture.";
   }
-  if (any_expert(account.missing) != any_expert(account.unexpected) && any_dense(account.missing) != any_dense(account.unexpected)) {
+  if (another_sparse_pattern(account)) {
     message += "\n  Other layers have experts than config.json says; its decoder_sparse_step and mlp_only_layers decide which do.";
   }
   if (any_ends_with(account.unexpected, {"_scale", "_scale_inv", ".qweight"})) {

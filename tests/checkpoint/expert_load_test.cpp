@@ -168,6 +168,14 @@ TEST_F(ExpertLoad, AnotherPatternOfSparseLayersIsNamed) {  // A7
   EXPECT_THAT(refusal(published),
               AllOf(HasSubstr("model.layers.1.mlp.gate_proj.weight"), HasSubstr("model.layers.1.mlp.experts.{0..7}.gate_proj.weight"),
                     HasSubstr("decoder_sparse_step and mlp_only_layers")));
+  published.erase("model.layers.1.mlp.experts.0.gate_proj.weight");  // a file with a hole is no other pattern
+  args.mlp_only_layers = {};
+  wanted.clear();
+  const ModuleSpec sparse = build_spec(args);
+  for (const NamedParameter& parameter : named_parameters(sparse)) {
+    wanted.push_back({parameter.name, parameter.spec->shape, at::zeros(parameter.spec->shape)});
+  }
+  EXPECT_THAT(refusal(published), AllOf(HasSubstr("1 are missing"), Not(HasSubstr("mlp_only_layers"))));
 }
 
 }  // namespace

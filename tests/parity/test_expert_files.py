@@ -134,3 +134,47 @@ def test_a_list_of_what_only_one_side_has_is_a_line_per_matrix(model, tmp_path):
     lines = [line for line in result.stdout.splitlines() if line.startswith("only in the first")]
     assert result.returncode == 3 and len(lines) == 3
     assert "only in the first: model.layers.2.mlp.experts.{0..7}.gate_proj.weight" in lines
+
+
+def checks_of(folder):
+    report = json.loads(trine("verify", "weights", folder, "--json").stdout)
+    return {check["name"]: check for check in report["checks"]}
+
+
+def test_the_pattern_of_sparse_layers_must_be_that_of_the_files(model, tmp_path):  # A7
+    folder = saved(model, tmp_path / "saved")
+    config = json.loads((folder / "config.json").read_text())
+    write_folder(folder, config | {"mlp_only_layers": [2]})
+    check = checks_of(folder)["keys and shapes"]
+    assert not check["passed"] and "decoder_sparse_step and mlp_only_layers" in check["detail"]
+    missing, unexpected = re.search(r"missing: (.*)\n  unexpected: (.*)\n", check["detail"]).groups()
+    assert "model.layers.3.mlp.experts.{0..7}.down_proj.weight" in missing and "model.layers.2.mlp.gate_proj.weight" in missing
+    assert re.search(r"model\.layers\.2\.mlp\.experts\.\{0\.\.7\}\.\w+_proj\.weight", unexpected)
+
+
+@pytest.mark.parametrize("key", ["num_experts", "num_local_experts"])
+def test_the_number_of_experts_is_read_under_either_name_and_needed(model, tmp_path, key):  # A9
+    folder = write(tmp_path / "fused", in_memory(model))
+    config = {name: value for name, value in CONFIG.items() if name != "num_experts"}
+    write_folder(folder, config | {key: 8})
+    assert checks_of(folder)["keys and shapes"]["passed"]
+    write_folder(folder, config | {key: 6})
+    check = checks_of(folder)["keys and shapes"]
+    assert not check["passed"] and "model.layers.0.mlp.experts.{6..7}.gate_proj.weight" in check["detail"]
+    write_folder(folder, config)
+    check = checks_of(folder)["config"]
+    assert not check["passed"] and "num_experts" in check["detail"] and "num_local_experts" in check["detail"]
+
+
+def test_the_head_of_a_mixture_follows_the_same_rules(model, tmp_path):  # B11
+    fused, tied = in_memory(model), CONFIG | {"tie_word_embeddings": True}
+    headless = {name: tensor for name, tensor in fused.items() if name != "lm_head.weight"}
+    folder = write(tmp_path / "headless", headless)
+    check = checks_of(folder)["keys and shapes"]
+    assert not check["passed"] and "lm_head.weight" in check["detail"]
+    write_folder(folder, tied)
+    assert all(checks_of(folder)[name]["passed"] for name in ("keys and shapes", "tied head"))
+    equal = write_folder(write(tmp_path / "equal", headless | {"lm_head.weight": fused["model.embed_tokens.weight"].clone()}), tied)
+    assert checks_of(equal)["tied head"]["passed"]
+    other = write_folder(write(tmp_path / "other", fused), tied)
+    assert "holds other values" in checks_of(other)["tied head"]["detail"]
